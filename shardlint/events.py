@@ -1,0 +1,49 @@
+"""What the engine found, before a rule words it and a renderer places it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class EventEdit:
+    """Replace the source of node ``at`` (or, with ``span``, that part of the string literal there)."""
+
+    at: int
+    replacement: str
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventFix:
+    title: str
+    applicability: Literal["safe", "unsafe"]
+    edits: tuple[EventEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One certain finding.
+
+    ``at`` is the number of the ``ir`` node it is about; ``span`` (0-based offsets) narrows it to a part of the
+    string literal at that node. ``witness`` gives sizes for which the program fails. ``related`` are other places,
+    each as (module name, node number, message).
+    """
+
+    code: str
+    at: int
+    message: str
+    witness: Mapping[str, int] = field(default=_NOTHING)
+    related: tuple[tuple[str, int, str], ...] = ()
+    span: tuple[int, int] | None = None
+    fix: EventFix | None = None
+
+    @property
+    def key(self) -> tuple[str, int, tuple[int, int] | None]:
+        """Two events with one key are the same finding."""
+        return (self.code, self.at, self.span)
