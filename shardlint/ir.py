@@ -1,0 +1,361 @@
+"""The intermediate form of one Python file: plain frozen nodes that pickle, and know where they came from.
+
+Every node carries ``at``, its number in lowering order. Lowering is deterministic, so a cached form needs no
+syntax tree: when a file has a finding it is parsed and lowered once more, and ``at`` selects the libcst node whose
+position is wanted (see ``shardlint.positions``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Anything that has a place in a file. ``at`` is -1 for nodes made up by the lowering."""
+
+    at: int
+
+
+# --- expressions -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Node):
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Node):
+    """A literal: int, float, complex, str, bytes, bool, None or Ellipsis. Adjacent strings are joined."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Attr(Node):
+    obj: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arg(Node):
+    """One call argument: ``keyword`` is None for a positional one; ``star`` is '', '*' or '**'."""
+
+    value: Expr
+    keyword: str | None = None
+    star: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    func: Expr
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript(Node):
+    """``obj[index]``; several indices arrive as one Sequence of kind tuple."""
+
+    obj: Expr
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Node):
+    lower: Expr | None
+    upper: Expr | None
+    step: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Star(Node):
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Node):
+    """A tuple, list or set display."""
+
+    kind: str
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dict(Node):
+    """A dict display; the key of ``**other`` is None."""
+
+    items: tuple[tuple[Expr | None, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    """``op`` is the operator's text: ``+ - * / // % ** @ & | ^ << >>``."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Node):
+    """``op`` is ``- + ~ not``."""
+
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Node):
+    """``left op0 right0 op1 right1 …``; ops are ``== != < <= > >= in 'not in' is 'is not'``."""
+
+    left: Expr
+    rest: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bool(Node):
+    """``op`` is ``and`` or ``or``."""
+
+    op: str
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IfExp(Node):
+    test: Expr
+    body: Expr
+    orelse: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Walrus(Node):
+    target: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(Node):
+    params: tuple[Param, ...]
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Generator(Node):
+    """``for target in iter if conditions…`` of a comprehension."""
+
+    target: Expr
+    iter: Expr
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension(Node):
+    """``kind`` is list, set, generator or dict; ``key`` is given for a dict only."""
+
+    kind: str
+    element: Expr
+    generators: tuple[Generator, ...]
+    key: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Node):
+    """An expression without a value here (f-string, await, yield); its parts are still evaluated."""
+
+    what: str
+    parts: tuple[Expr, ...] = ()
+
+
+Expr: TypeAlias = (
+    Name | Const | Attr | Call | Subscript | Slice | Star | Sequence | Dict | Binary | Unary | Compare | Bool | IfExp
+    | Walrus | Lambda | Comprehension | Opaque
+)  # fmt: skip
+
+
+# --- statements ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Node):
+    """``kind`` is positional-only, positional, keyword-only, ``*`` or ``**``."""
+
+    name: str
+    kind: str = "positional"
+    annotation: Expr | None = None
+    default: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Node):
+    """A ``def``. ``name_at`` is the number of the name's own node, where findings about the signature go."""
+
+    name: str
+    params: tuple[Param, ...]
+    returns: Expr | None
+    decorators: tuple[Expr, ...]
+    body: tuple[Stmt, ...]
+    name_at: int
+    is_async: bool = False
+    is_generator: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Class(Node):
+    name: str
+    bases: tuple[Arg, ...]
+    decorators: tuple[Expr, ...]
+    body: tuple[Stmt, ...]
+    name_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Node):
+    """``targets[0] = targets[1] = value``; a target is a Name, Attr, Subscript, Star or Sequence."""
+
+    targets: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class AnnAssign(Node):
+    target: Expr
+    annotation: Expr
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class AugAssign(Node):
+    op: str
+    target: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ExprStmt(Node):
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Return(Node):
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class If(Node):
+    test: Expr
+    body: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class For(Node):
+    target: Expr
+    iter: Expr
+    body: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While(Node):
+    test: Expr
+    body: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class With(Node):
+    items: tuple[tuple[Expr, Expr | None], ...]
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Try(Node):
+    body: tuple[Stmt, ...]
+    handlers: tuple[tuple[Stmt, ...], ...]
+    orelse: tuple[Stmt, ...]
+    final: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match(Node):
+    """Patterns are not modelled: ``bound`` are the names each case binds to something unknown."""
+
+    subject: Expr
+    cases: tuple[tuple[tuple[str, ...], tuple[Stmt, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assert(Node):
+    test: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Raise(Node):
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Jump(Node):
+    """``what`` is break or continue."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Node):
+    targets: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(Node):
+    """``global`` and ``nonlocal``."""
+
+    what: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Import(Node):
+    """``import module as name``: ``name`` is what gets bound, ``module`` the dotted name it is bound to."""
+
+    bindings: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportFrom(Node):
+    """``from module import name as bound``; ``level`` counts leading dots; ``names`` is None for ``*``."""
+
+    module: str
+    level: int
+    names: tuple[tuple[str, str], ...] | None
+
+
+Stmt: TypeAlias = (
+    Function | Class | Assign | AnnAssign | AugAssign | ExprStmt | Return | If | For | While | With | Try | Match
+    | Assert | Raise | Jump | Delete | Declare | Import | ImportFrom
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One file: ``name`` is its dotted module name, ``is_package`` says whether it is an ``__init__``."""
+
+    name: str
+    path: str
+    is_package: bool
+    body: tuple[Stmt, ...]
+    suppressions: tuple[Suppression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suppression:
+    """``# shardlint: ignore[ST301] reason``: 1-based ``line``; ``covers`` is the line that it silences."""
+
+    line: int
+    column: int
+    end_column: int
+    covers: int
+    codes: tuple[str, ...]
+    reason: str

@@ -1,0 +1,207 @@
+"""Abstract values: what the engine knows of a program's values without running it.
+
+Frozen data without behaviour. A size is a ``shardtypes.lang.Size`` (an exact polynomial over symbols), or None where
+it is not known; ``ArrayValue.dims is None`` means that even the rank is unknown. Unknown never leads to a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from shardtypes.lang import Size
+
+if TYPE_CHECKING:
+    from shardlint import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value of which nothing is known, and why (``--show-types`` prints the reason)."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One dimension: its global size (None: unknown) and the mesh axes it is split over, major to minor.
+
+    ``axes is None`` means that the sharding is not known; ``()`` that it is known to be unsharded.
+    """
+
+    size: Size | None
+    axes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayValue:
+    """An array. ``dtype`` is JAX's name (``'bfloat16'``) or a family (``'floating'``), or None.
+
+    ``pending`` are the mesh axes over which a sum is still outstanding (None: not known); ``manual`` tells the
+    per-device view of ``shard_map``/``pmap`` from the global one. ``dims`` hold global sizes in both.
+    """
+
+    dims: tuple[Dimension, ...] | None
+    dtype: str | None = None
+    weak: bool = False
+    pending: frozenset[str] | None = None
+    manual: bool = False
+    numpy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IntValue:
+    """A Python int whose value is a size expression, or unknown."""
+
+    size: Size | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarValue:
+    """A Python number or bool of unknown value; ``kind`` is bool, float or complex."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A known constant that is not an int: str, bytes, bool, float, complex, None, Ellipsis."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class StringValue:
+    """A str of unknown content."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceValue:
+    """A tuple or list of known length. ``names`` are the fields of a NamedTuple."""
+
+    items: tuple[Value, ...]
+    kind: str = "tuple"
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DictValue:
+    """A dict whose keys are all known constants, in order."""
+
+    items: tuple[tuple[object, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceValue:
+    lower: Value
+    upper: Value
+    step: Value
+
+
+@dataclass(frozen=True, slots=True)
+class DTypeValue:
+    """A dtype object or a scalar type such as ``jnp.float32``; None where unknown."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalValue:
+    """Something outside the project, known by its qualified name: ``jax.numpy.sum``, ``jax.lax``."""
+
+    qualname: str
+
+
+@dataclass(frozen=True, slots=True)
+class MethodValue:
+    """A method of an array, string, list, dict… before its call."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartialValue:
+    """``functools.partial(func, *args, **kwargs)``, or a bound method of a project class."""
+
+    func: Value
+    args: tuple[Value, ...]
+    kwargs: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedValue:
+    """A function under a transformation that keeps or maps its signature: ``jit``, ``vmap``, ``grad``, …
+
+    ``kind`` is the transformation's qualified name, ``options`` its evaluated keyword arguments.
+    """
+
+    kind: str
+    func: Value
+    options: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class FunctionValue:
+    """A function of the project: its definition, module, and the environment that it closes over.
+
+    Compared by identity, as Python does.
+    """
+
+    node: ir.Function | ir.Lambda
+    module: str
+    closure: object = None
+    owner: ClassValue | None = None
+    name: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class ClassValue:
+    """A class of the project. ``fields`` maps a dataclass field to its annotation (an ``ir.Expr``), in order."""
+
+    node: ir.Class
+    module: str
+    name: str
+    bases: tuple[Value, ...] = ()
+    fields: Mapping[str, ir.AnnAssign] = field(default_factory=dict)
+    is_dataclass: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceValue:
+    """An instance of a project class: what is known of its attributes. ``prefix`` are dimensions stacked in front
+    of every array field (``Array['layers', T]``)."""
+
+    cls: ClassValue
+    fields: tuple[tuple[str, Value], ...] = ()
+    prefix: tuple[Dimension, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MeshValue:
+    """A device mesh: axis names with their sizes (None: not known)."""
+
+    axes: tuple[tuple[str, int | None], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpecValue:
+    """A PartitionSpec: per entry the axes, () for None, or None where the entry is not known."""
+
+    entries: tuple[tuple[str, ...] | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardingValue:
+    """A NamedSharding."""
+
+    mesh: MeshValue | None
+    spec: SpecValue
+
+
+Value: TypeAlias = (
+    Unknown | ArrayValue | IntValue | ScalarValue | Literal | StringValue | SequenceValue | DictValue | SliceValue
+    | DTypeValue | ExternalValue | MethodValue | PartialValue | WrappedValue | FunctionValue | ClassValue
+    | InstanceValue | MeshValue | SpecValue | ShardingValue
+)  # fmt: skip

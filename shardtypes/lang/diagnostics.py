@@ -1,0 +1,96 @@
+"""Findings as data, shared by every tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Applicability: TypeAlias = Literal["safe", "unsafe"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A range in a file. Lines and columns start at 1; the end column is the one after the last character."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def to_json(self) -> dict[str, object]:
+        """The position, without the path."""
+        return {
+            "line": self.line,
+            "column": self.column,
+            "end_line": self.end_line,
+            "end_column": self.end_column,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that explains a finding: where the other half of a conflict comes from."""
+
+    place: Place
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the text at ``place``."""
+
+    place: Place
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change that removes a finding. A safe one never changes what a correct program does."""
+
+    title: str
+    applicability: Applicability
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. ``witness`` are sizes for which the program fails."""
+
+    code: str
+    name: str
+    message: str
+    place: Place
+    severity: str = "error"
+    witness: tuple[tuple[str, int], ...] = ()
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The object that ``shardlint --format json`` prints."""
+        fix = self.fix and {
+            "title": self.fix.title,
+            "applicability": self.fix.applicability,
+            "edits": [
+                {
+                    "start": {"line": e.place.line, "column": e.place.column},
+                    "end": {"line": e.place.end_line, "column": e.place.end_column},
+                    "replacement": e.replacement,
+                }
+                for e in self.fix.edits
+            ],
+        }
+        return {
+            "code": self.code,
+            "name": self.name,
+            "severity": self.severity,
+            "message": self.message,
+            "path": self.place.path,
+            **self.place.to_json(),
+            "witness": dict(self.witness),
+            "related": [
+                {"path": r.place.path, "line": r.place.line, "column": r.place.column, "message": r.message}
+                for r in self.related
+            ],
+            "fix": fix,
+        }

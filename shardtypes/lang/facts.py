@@ -1,0 +1,216 @@
+"""What is known of sizes on a path, and three-valued comparison with witnesses.
+
+*Different* is only ever said with a witness: sizes that satisfy everything known, for which the two really differ.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from shardtypes.lang.size import Size
+
+_LIMIT = 4000  # assignments tried before a search gives up
+_SMALL = (2, 3, 5, 4, 7, 6, 8, 12, 11, 16, 24, 13, 1, 32, 48, 60, 120)
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The two sizes agree for all sizes that satisfy the facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Different:
+    """The two sizes differ for ``witness``, an assignment that satisfies the facts."""
+
+    witness: dict[str, int] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Neither could be shown."""
+
+
+Verdict: TypeAlias = Equal | Different | Undecided
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """``left == right``, ``left`` divides ``right``, or ``left >= right``."""
+
+    kind: Literal["equal", "divides", "at least"]
+    left: Size
+    right: Size
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return self.left.symbols | self.right.symbols
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        left, right = self.left.evaluate(sizes), self.right.evaluate(sizes)
+        if self.kind == "equal":
+            return left == right
+        return right % left == 0 if self.kind == "divides" else left >= right
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What holds at a point of a program. Immutable: adding a fact gives new facts."""
+
+    items: tuple[Fact, ...] = ()
+
+    def equal(self, a: int | Size, b: int | Size) -> Facts:
+        """Add ``a == b``."""
+        return self._add(Fact("equal", Size.of(a), Size.of(b)))
+
+    def divides(self, divisor: int | Size, size: int | Size) -> Facts:
+        """Add that ``divisor`` divides ``size``."""
+        return self._add(Fact("divides", Size.of(divisor), Size.of(size)))
+
+    def at_least(self, a: int | Size, b: int | Size) -> Facts:
+        """Add ``a >= b``."""
+        return self._add(Fact("at least", Size.of(a), Size.of(b)))
+
+    def _add(self, fact: Fact) -> Facts:
+        return self if fact in self.items else Facts((*self.items, fact))
+
+    def simplify(self, *sizes: Size) -> tuple[Size, ...]:
+        """The sizes rewritten by the facts that can be solved for one symbol: equal results are equal sizes."""
+        for fact in self.items:
+            rule = _solve(fact)
+            if rule is not None:
+                sizes = tuple(size.substitute(rule) for size in sizes)
+        return sizes
+
+    def about(self, symbols: Iterable[str]) -> tuple[list[Fact], set[str]]:
+        """The facts that bear on the symbols, directly or through other facts, and all symbols in them."""
+        reached = set(symbols)
+        while True:
+            related = [f for f in self.items if not f.symbols.isdisjoint(reached)]
+            more = reached.union(*(f.symbols for f in related))
+            if more == reached:
+                return related, reached
+            reached = more
+
+
+def _solve(fact: Fact) -> dict[str, Size] | None:
+    """A symbol and what it equals by the fact. ``4 divides L`` makes L four times a new symbol ``L//4``."""
+    if fact.kind == "divides":
+        name = fact.right.symbol_name
+        if name is None or name in fact.left.symbols:
+            return None
+        return {name: fact.left * Size.symbol(f"{name}//{fact.left}")}
+    if fact.kind == "at least":
+        return None
+    difference = fact.left - fact.right
+    for monomial, coefficient in difference.terms:
+        if len(monomial) == 1 and not monomial[0].op and abs(coefficient) == 1:
+            name = monomial[0].name
+            rest = difference - Size({monomial: coefficient})
+            if name not in rest.symbols:
+                return {name: -rest if coefficient == 1 else rest}
+    return None
+
+
+def find_witness(
+    predicate: Callable[[Mapping[str, int]], bool], sizes: Iterable[Size], facts: Facts | None = None
+) -> dict[str, int] | None:
+    """Sizes that satisfy ``predicate`` and the facts, small ones first, or None if the bounded search finds none.
+
+    All of ``sizes`` evaluate to at least 1 (a constant 0 is let through), and every division in them comes out even:
+    who writes ``L//2`` means an even L. None as well when an opaque symbol bears on the answer.
+    """
+    sizes = list(sizes)
+    facts = facts or Facts()
+    related, symbols = facts.about(frozenset().union(*(s.symbols for s in sizes)))
+    if any(name.startswith("?") for name in symbols):
+        return None
+    even = [(op.args[1], op.args[0]) for s in sizes for op in s.operations() if op.op == "//"]
+    even = [(d, n) for d, n in even if not any(not m for m, _ in n.terms)]  # (L+1)//2 rounds up on purpose
+    positive = [s for s in sizes if s.constant is None]
+
+    def fits(assignment: Mapping[str, int]) -> bool:
+        try:
+            return (
+                all(fact.holds(assignment) for fact in related)
+                and all(n.evaluate(assignment) % d.evaluate(assignment) == 0 for d, n in even)
+                and all(s.evaluate(assignment) >= 1 for s in positive)
+                and predicate(assignment)
+            )
+        except ZeroDivisionError:
+            return False
+
+    everything = [*sizes, *(f.left for f in related), *(f.right for f in related)]
+    return next((a for a in _assignments(sorted(symbols), everything) if fits(a)), None)
+
+
+def _assignments(names: list[str], sizes: list[Size]) -> Iterator[dict[str, int]]:
+    """At most ``_LIMIT`` assignments: distinct primes first, then small sizes and ones made of the constants met."""
+    primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+    if len(names) <= len(primes):
+        yield dict(zip(names, primes, strict=False))
+    constants = sorted({abs(c) for s in sizes for part in _parts(s) for _, c in part.terms if 1 < abs(c) < 10**6})
+    near = [v for c in constants[:8] for v in (c, 2 * c, 3 * c, c + 1, c - 1) if v > 0]
+    values = list(dict.fromkeys([*_SMALL, *near]))
+    if len(values) ** len(names) <= _LIMIT:
+        for choice in sorted(itertools.product(range(len(values)), repeat=len(names)), key=sum):
+            yield {name: values[i] for name, i in zip(names, choice, strict=True)}
+        return
+    chooser = random.Random(0)  # a fixed sequence of trials
+    for _ in range(_LIMIT):
+        yield {name: values[min(int(chooser.expovariate(0.3)), len(values) - 1)] for name in names}
+
+
+def _parts(size: Size) -> Iterator[Size]:
+    yield size
+    for operation in size.operations():
+        yield from operation.args
+
+
+@lru_cache(maxsize=8192)
+def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
+    """Whether two sizes are equal for all sizes, different for some (with a witness), or undecided."""
+    if a == b:
+        return Equal()
+    facts = facts or Facts()
+    left, right = facts.simplify(a, b)
+    if left == right:
+        return Equal()
+    difference = (a - b).constant
+    if difference is not None and (a.is_opaque or b.is_opaque):
+        return Different({})
+    if a.is_opaque or b.is_opaque:
+        return Undecided()
+    witness = find_witness(lambda sizes: a.evaluate(sizes) != b.evaluate(sizes), (a, b), facts)
+    return Undecided() if witness is None else Different(witness)
+
+
+@lru_cache(maxsize=8192)
+def broadcast(a: Size, b: Size, facts: Facts | None = None) -> Size | Different | Undecided:
+    """The size that two dimensions broadcast to by NumPy's rule, or why there is none."""
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    verdict = compare(a, b, facts)
+    if isinstance(verdict, Equal):
+        return a
+    if isinstance(verdict, Different):
+        if a.is_opaque or b.is_opaque:
+            return Undecided()
+
+        def fails(sizes: Mapping[str, int]) -> bool:
+            left, right = a.evaluate(sizes), b.evaluate(sizes)
+            return left != right and left != 1 and right != 1
+
+        witness = find_witness(fails, (a, b), facts)
+        if witness is not None:
+            return Different(witness)
+    for size in (a, b):
+        if (size.constant or 0) > 1:
+            return size
+    return Undecided()

@@ -1,0 +1,28 @@
+"""Shapes and witnesses as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from shardtypes.lang.size import Size
+
+
+def format_shape(
+    sizes: Sequence[Size | int | None] | None,
+    axes: Sequence[tuple[str, ...] | None] | None = None,
+    pending: Iterable[str] = (),
+) -> str:
+    """A shape string: ``'B/d L 4 {U:t}'``; ``_`` is an unknown size, ``...`` an unknown rank."""
+    if sizes is None:
+        return "..."
+    parts = []
+    for index, size in enumerate(sizes):
+        text = "_" if size is None or (isinstance(size, Size) and size.is_opaque) else str(size)
+        parts.append("/".join((text, *((axes[index] or ()) if axes else ()))))
+    waiting = sorted(pending)
+    return " ".join([*parts, *(["{U:" + ",".join(waiting) + "}"] if waiting else [])])
+
+
+def format_witness(witness: Mapping[str, int]) -> str:
+    """``'B=2, L=3'``, in the order of the names."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(witness.items()))

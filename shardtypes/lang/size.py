@@ -1,0 +1,386 @@
+"""Exact arithmetic on dimension sizes.
+
+A ``Size`` is an integer polynomial over *atoms*: symbols, and the floor divisions, minima and maxima that do not
+simplify. It is kept in a normal form, so that two sizes written differently but equal by the laws below are one value:
+ring laws; ``x % d == x - d*(x//d)``; ``(q*d + r)//d == q + r//d``; ``(g*a)//(g*b) == a//b``;
+``(x//a)//b == x//(a*b)``. Symbols stand for integers of at least 1; a symbol whose name starts with ``?`` is opaque:
+it may be any integer and may coincide with any other size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, TypeAlias
+
+Operation: TypeAlias = Literal["//", "min", "max"]
+Monomial: TypeAlias = "tuple[Atom, ...]"  # sorted, an atom repeated for each power
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A factor that does not simplify: a symbol (``op`` is ''), or an operation on sizes."""
+
+    name: str
+    op: Operation | Literal[""] = ""
+    args: tuple[Size, ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """What atoms are ordered by; distinct atoms have distinct keys."""
+        return self.name if not self.op else f"~{self.op}({','.join(map(repr, self.args))})"
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Atom) and self.key == other.key
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.key < other.key
+
+
+class Size:
+    """The size of a dimension, or any integer computed from sizes. Immutable; ``==`` is equality for all sizes.
+
+    Build one with ``Size.of('B')``, ``Size.of(3)`` and the operators ``+ - * // %``.
+    """
+
+    __slots__ = ("_hash", "_repr", "terms")
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = tuple(sorted(((m, c) for m, c in terms.items() if c), key=_order))
+        self._hash = hash(self.terms)
+        self._repr: str | None = None
+
+    # --- making -------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def of(value: int | str | Size) -> Size:
+        """A constant for an int, a symbol for a name."""
+        if isinstance(value, Size):
+            return value
+        return Size.symbol(value) if isinstance(value, str) else Size.const(value)
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def const(value: int) -> Size:
+        """The integer ``value``."""
+        return Size({(): int(value)})
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def symbol(name: str) -> Size:
+        """The symbol ``name``."""
+        return Size({(Atom(name),): 1})
+
+    @staticmethod
+    def minimum(*sizes: int | Size) -> Size:
+        """The least of the given sizes."""
+        return _extremum("min", [Size.of(s) for s in sizes])
+
+    @staticmethod
+    def maximum(*sizes: int | Size) -> Size:
+        """The greatest of the given sizes."""
+        return _extremum("max", [Size.of(s) for s in sizes])
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    @property
+    def constant(self) -> int | None:
+        """The value, if this is a constant."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def symbol_name(self) -> str | None:
+        """The name, if this is one bare symbol."""
+        if len(self.terms) != 1:
+            return None
+        monomial, coefficient = self.terms[0]
+        bare = coefficient == 1 and len(monomial) == 1 and not monomial[0].op
+        return monomial[0].name if bare else None
+
+    @property
+    def atoms(self) -> frozenset[Atom]:
+        """The atoms of this polynomial, without those inside operations."""
+        return frozenset(a for m, _ in self.terms for a in m)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The names of all symbols, also those inside operations."""
+        found: set[str] = set()
+        for atom in self.atoms:
+            found |= set().union(*(a.symbols for a in atom.args)) if atom.op else {atom.name}
+        return frozenset(found)
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether an opaque symbol is in it."""
+        return any(name.startswith("?") for name in self.symbols)
+
+    def operations(self) -> Iterable[Atom]:
+        """All operation atoms, outermost first."""
+        for atom in sorted(self.atoms):
+            if atom.op:
+                yield atom
+                for arg in atom.args:
+                    yield from arg.operations()
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The value for the given sizes. Raises KeyError for a missing one, ZeroDivisionError as Python does."""
+        total = 0
+        for monomial, coefficient in self.terms:
+            value = coefficient
+            for atom in monomial:
+                value *= _evaluate_atom(atom, sizes)
+            total += value
+        return total
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Size:
+        """This size with all given symbols replaced at once."""
+        if not sizes or self.symbols.isdisjoint(sizes):
+            return self
+        total = Size.const(0)
+        for monomial, coefficient in self.terms:
+            product = Size.const(coefficient)
+            for atom in monomial:
+                product = product * _substitute_atom(atom, sizes)
+            total = total + product
+        return total
+
+    # --- arithmetic ---------------------------------------------------------------------------------------------
+
+    def __add__(self, other: int | Size) -> Size:
+        terms = dict(self.terms)
+        for monomial, coefficient in Size.of(other).terms:
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return Size(terms)
+
+    def __neg__(self) -> Size:
+        return Size({m: -c for m, c in self.terms})
+
+    def __sub__(self, other: int | Size) -> Size:
+        return self + -Size.of(other)
+
+    def __mul__(self, other: int | Size) -> Size:
+        terms: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in Size.of(other).terms:
+                product = tuple(sorted(m1 + m2)) if m1 and m2 else m1 or m2
+                terms[product] = terms.get(product, 0) + c1 * c2
+        return Size(terms)
+
+    def __floordiv__(self, other: int | Size) -> Size:
+        return _floordiv(self, Size.of(other))
+
+    def __mod__(self, other: int | Size) -> Size:
+        divisor = Size.of(other)
+        return self - divisor * (self // divisor)
+
+    def __radd__(self, other: int) -> Size:
+        return self + other
+
+    def __rsub__(self, other: int) -> Size:
+        return Size.of(other) - self
+
+    def __rmul__(self, other: int) -> Size:
+        return self * other
+
+    def __rfloordiv__(self, other: int) -> Size:
+        return Size.of(other) // self
+
+    def __rmod__(self, other: int) -> Size:
+        return Size.of(other) % self
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self.constant == other
+        return isinstance(other, Size) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        constant = self.constant
+        return self._hash if constant is None else hash(constant)
+
+    def __reduce__(self) -> tuple[Callable[[dict[Monomial, int]], Size], tuple[dict[Monomial, int]]]:
+        return Size, (dict(self.terms),)
+
+    def __str__(self) -> str:
+        return _print(self)
+
+    def __repr__(self) -> str:
+        if self._repr is None:
+            self._repr = _print_terms(self)
+        return self._repr
+
+    def divides_exactly(self, divisor: Size) -> Size | None:
+        """The quotient, if ``divisor`` divides this polynomial without remainder for all sizes."""
+        quotient, rest = _divide(self, divisor)
+        return quotient if not rest.terms else None
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether this is certainly at least 0 (symbols are at least 1). False says nothing."""
+        low = 0
+        for monomial, coefficient in self.terms:
+            if not monomial or (coefficient > 0 and not any(a.op or a.name.startswith("?") for a in monomial)):
+                low += coefficient
+            else:
+                return False
+        return low >= 0
+
+
+def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
+    """Graded lexicographic order, leading term first: compatible with multiplication, as division needs."""
+    return -len(term[0]), tuple(a.key for a in term[0])
+
+
+def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
+    if not atom.op:
+        return sizes[atom.name]
+    values = [a.evaluate(sizes) for a in atom.args]
+    if atom.op == "//":
+        return values[0] // values[1]
+    return min(values) if atom.op == "min" else max(values)
+
+
+def _substitute_atom(atom: Atom, sizes: Mapping[str, Size]) -> Size:
+    if not atom.op:
+        return sizes[atom.name] if atom.name in sizes else Size({(atom,): 1})
+    args = [a.substitute(sizes) for a in atom.args]
+    return args[0] // args[1] if atom.op == "//" else _extremum(atom.op, args)
+
+
+def _divide(numerator: Size, divisor: Size) -> tuple[Size, Size]:
+    """Quotient and remainder of polynomial division; coefficients of the remainder are reduced, not negative."""
+    if not divisor.terms:
+        raise ZeroDivisionError("a dimension size is divided by zero")
+    lead, lead_coefficient = divisor.terms[0]
+    if lead_coefficient < 0:
+        numerator, divisor, lead_coefficient = -numerator, -divisor, -lead_coefficient
+    quotient, rest, left = Size.const(0), Size.const(0), numerator
+    while left.terms:
+        monomial, coefficient = left.terms[0]
+        term = Size({monomial: coefficient})
+        factor = _cancel(monomial, lead)
+        if factor is not None and coefficient // lead_coefficient:
+            part = Size({factor: coefficient // lead_coefficient})
+            quotient, left = quotient + part, left - part * divisor
+        else:
+            rest, left = rest + term, left - term
+    return quotient, rest
+
+
+def _cancel(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    """``monomial / factor``, or None where it does not divide."""
+    left = list(monomial)
+    for atom in factor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+@lru_cache(maxsize=4096)
+def _floordiv(numerator: Size, divisor: Size) -> Size:
+    quotient, rest = _divide(numerator, divisor)
+    if not rest.terms:
+        return quotient
+    if len(divisor.terms) > 1:  # a partial quotient would be correct too, but unreadable: L//(L+1) = 1 + -1//(L+1)
+        quotient, rest = Size.const(0), numerator
+    if divisor.terms[0][1] < 0:
+        rest, divisor = (rest, -divisor) if len(divisor.terms) == 1 else (-rest, -divisor)
+    rest, divisor = _reduce_fraction(rest, divisor)
+    if divisor.constant == 1:
+        return quotient + rest
+    if rest.constant is not None and divisor.constant is not None:
+        return quotient + rest.constant // divisor.constant
+    inner = rest.terms[0][0][0] if len(rest.terms) == 1 and len(rest.terms[0][0]) == 1 else None
+    if inner is not None and inner.op == "//" and rest.terms[0][1] == 1 and (divisor - 1).is_nonnegative:
+        return quotient + inner.args[0] // (inner.args[1] * divisor)
+    return quotient + Size({(Atom("", "//", (rest, divisor)),): 1})
+
+
+def _reduce_fraction(numerator: Size, divisor: Size) -> tuple[Size, Size]:
+    """Cancel what all terms of both share."""
+    terms = numerator.terms + divisor.terms
+    common = math.gcd(*(c for _, c in terms))
+    shared = terms[0][0]
+    for monomial, _ in terms[1:]:
+        kept: list[Atom] = []
+        pool = list(monomial)
+        for atom in shared:
+            if atom in pool:
+                pool.remove(atom)
+                kept.append(atom)
+        shared = tuple(kept)
+    if common == 1 and not shared:
+        return numerator, divisor
+
+    def cancelled(size: Size) -> Size:
+        return Size({_cancel(m, shared) or (): c // common for m, c in size.terms})
+
+    return cancelled(numerator), cancelled(divisor)
+
+
+def _extremum(op: Literal["min", "max"], sizes: list[Size]) -> Size:
+    flat: list[Size] = []
+    for size in sizes:
+        atom = size.terms[0][0][0] if len(size.terms) == 1 and len(size.terms[0][0]) == 1 else None
+        nested = atom is not None and atom.op == op and size.terms[0][1] == 1
+        flat.extend(atom.args if nested and atom is not None else (size,))
+    kept: list[Size] = []
+    for size in flat:
+        if any(_dominates(op, other, size) for other in kept):
+            continue
+        kept = [other for other in kept if not _dominates(op, size, other)]
+        kept.append(size)
+    if len(kept) == 1:
+        return kept[0]
+    return Size({(Atom("", op, tuple(sorted(kept, key=repr))),): 1})
+
+
+def _dominates(op: str, winner: Size, loser: Size) -> bool:
+    difference = loser - winner if op == "min" else winner - loser
+    return difference.is_nonnegative
+
+
+# --- printing --------------------------------------------------------------------------------------------------
+
+
+def _print(size: Size) -> str:
+    for atom in sorted(size.atoms):
+        if atom.op == "//":  # num - den*(num//den) is how a remainder is kept
+            numerator, divisor = atom.args
+            if size == numerator - divisor * Size({(atom,): 1}):
+                return f"{_operand(numerator)}%{_operand(divisor)}"
+    return _print_terms(size)
+
+
+def _print_terms(size: Size) -> str:
+    text = ""
+    for monomial, coefficient in sorted(size.terms, key=lambda t: (t[1] < 0, _order(t))):
+        factors = [_print_atom(a, alone=len(monomial) == 1 and abs(coefficient) == 1) for a in monomial]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        text += ("-" if coefficient < 0 else "+" if text else "") + "*".join(factors)
+    return text or "0"
+
+
+def _print_atom(atom: Atom, alone: bool) -> str:
+    if not atom.op:
+        return atom.name
+    if atom.op != "//":
+        return f"{atom.op}({','.join(map(str, atom.args))})"
+    text = f"{_operand(atom.args[0])}//{_operand(atom.args[1])}"
+    return text if alone else f"({text})"
+
+
+def _operand(size: Size) -> str:
+    constant = size.constant
+    plain = size.symbol_name is not None or (constant is not None and constant >= 0)
+    return str(size) if plain else f"({size})"
