@@ -144,8 +144,38 @@ def find_witness(
         except ZeroDivisionError:
             return False
 
+    rules, free = _eliminate(related, symbols)
     everything = [*sizes, *(f.left for f in related), *(f.right for f in related)]
-    return next((a for a in _assignments(sorted(symbols), everything) if fits(a)), None)
+    for trial in _assignments(sorted(free), everything):
+        assignment = _complete(trial, rules)
+        if assignment is not None and fits(assignment):
+            return {name: assignment[name] for name in sorted(symbols)}
+    return None
+
+
+def _eliminate(facts: Iterable[Fact], symbols: set[str]) -> tuple[list[tuple[str, Size]], set[str]]:
+    """Symbols that the facts give from others, in an order that can be evaluated, and the symbols left to choose."""
+    rules: list[tuple[str, Size]] = []
+    free = set(symbols)
+    for fact in facts:
+        done = dict(rules)
+        left, right = fact.left.substitute(done), fact.right.substitute(done)
+        for name, size in (_solve(Fact(fact.kind, left, right)) or {}).items():
+            rules = [(n, s.substitute({name: size})) for n, s in rules] + [(name, size)]
+            free = (free | size.symbols) - {name}
+    return rules, free
+
+
+def _complete(trial: dict[str, int], rules: list[tuple[str, Size]]) -> dict[str, int] | None:
+    assignment = dict(trial)
+    for name, size in rules:
+        try:
+            assignment[name] = size.evaluate(trial)
+        except ZeroDivisionError:
+            return None
+        if assignment[name] < 1:
+            return None
+    return assignment
 
 
 def _assignments(names: list[str], sizes: list[Size]) -> Iterator[dict[str, int]]:

@@ -31,14 +31,18 @@ def parse(text: str | bytes, dialect: Dialect = "shardtypes") -> Shape:
 @lru_cache(maxsize=4096)
 def _parse(text: str | bytes, dialect: Dialect) -> Shape:
     if isinstance(text, bytes):
-        try:
-            text = text.decode()
-        except UnicodeDecodeError as error:
-            shown = text.decode(errors="replace")
-            raise ShapeSyntaxError("bytes that are no UTF-8", shown, error.start) from None
+        text = _decode(text)
     if len(text) > _MAX_LENGTH:
         raise ShapeSyntaxError(f"more than {_MAX_LENGTH} characters", text[:40] + "…", _MAX_LENGTH)
     return _Parser(text).shape() if dialect == "shardtypes" else _parse_jaxtyping(text)
+
+
+def _decode(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        shown = text.decode(errors="replace")
+        raise ShapeSyntaxError("bytes that are no UTF-8", shown, error.start) from None
 
 
 class _Parser:
