@@ -1,0 +1,60 @@
+# Every target makes its own environment under .venv/ first; a repeat installs nothing until pyproject.toml changes.
+# `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
+
+.DEFAULT_GOAL := help
+.PHONY: help env second-env lint typecheck test test-default test-second oracle demo clean
+
+export PYTHON SECOND_PYTHON
+BIN := .venv/default/bin
+SECOND_BIN := .venv/second/bin
+WORKERS ?= 2
+TESTS ?= tests
+
+help:
+	@echo 'make demo     run the linter, the mypy plugin and pytest --shardtypes on the example models'
+	@echo 'make test     lint, type-check and test, on the default Python and on a second one if there is one'
+	@echo 'make lint     ruff and strict mypy over the sources'
+	@echo 'make oracle   the op models against JAX itself, over many more random programs'
+	@echo 'make clean    remove the environments and caches'
+
+env:
+	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/default
+
+second-env: env
+	@python=$$(sh scripts/find_python.sh second $(BIN)/python) && \
+	if [ -n "$$python" ]; then sh scripts/make_env.sh "$$python" .venv/second; else rm -rf .venv/second; fi
+
+lint: env
+	@echo '== ruff =='
+	@$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory typecheck
+
+typecheck: env
+	@echo '== mypy =='
+	@$(BIN)/mypy
+
+test: lint
+	@$(MAKE) --no-print-directory test-default
+	@$(MAKE) --no-print-directory test-second
+
+test-default: env
+	@echo "== tests, $$($(BIN)/python --version) =="
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(TESTS)
+
+test-second: second-env
+	@if [ -x $(SECOND_BIN)/python ]; then \
+	    echo "== tests, $$($(SECOND_BIN)/python --version) =="; \
+	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) -m 'not once' $(TESTS); \
+	else \
+	    echo '== no second Python (3.12 or 3.13) on the PATH or under pyenv: tests ran on one only =='; \
+	fi
+
+oracle: env
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang
+
+demo: env
+	@$(BIN)/python fixtures/demo/run.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .shardlint_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,21 @@
+"""Helpers that several test folders use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_python(
+    *args: str, cwd: Path = ROOT, env: dict[str, str] | None = None, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run this interpreter with ``args``, on this source tree; the caller judges the exit status."""
+    merged = {**os.environ, **(env or {})}
+    merged["PYTHONPATH"] = os.pathsep.join(p for p in (str(ROOT), merged.get("PYTHONPATH", "")) if p)
+    return subprocess.run(
+        [sys.executable, *args], cwd=cwd, env=merged, capture_output=True, text=True, timeout=timeout, check=False
+    )

@@ -1,0 +1,167 @@
+"""What the distribution promises: metadata, entry points, typed packages, and a hook that pre-commit can install."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import ROOT
+
+PACKAGES = ("shardtypes", "shardlint", "pytest_shardtypes")
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_the_base_needs_libcst_only(project: dict[str, Any]) -> None:
+    assert [d.split(">")[0] for d in project["project"]["dependencies"]] == ["libcst"]
+
+
+def test_extras(project: dict[str, Any]) -> None:
+    extras = project["project"]["optional-dependencies"]
+    assert set(extras) == {"jax", "pytest", "mypy", "server", "all"}
+    assert {d.split(">")[0] for d in extras["jax"]} == {"jax", "jaxlib", "typeguard"}
+    assert extras["all"] == ["shardtypes[jax,mypy,pytest,server]"]
+
+
+def test_the_installed_metadata_is_this_project(project: dict[str, Any]) -> None:
+    installed = importlib.metadata.metadata("shardtypes")
+    assert installed["Version"] == project["project"]["version"]
+    assert installed["Requires-Python"] == project["project"]["requires-python"]
+    assert set(installed.get_all("Provides-Extra") or ()) == set(project["project"]["optional-dependencies"])
+
+
+def test_the_changelog_knows_the_version(project: dict[str, Any]) -> None:
+    assert f"## {project['project']['version']} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_entry_points_exist(project: dict[str, Any]) -> None:
+    assert project["project"]["scripts"] == {"shardlint": "shardlint.cli:main"}
+    assert project["project"]["entry-points"] == {"pytest11": {"shardtypes": "pytest_shardtypes.plugin"}}
+    assert callable(importlib.import_module("shardlint.cli").main)
+    importlib.import_module("pytest_shardtypes.plugin")
+
+
+def test_the_installed_command_runs() -> None:
+    command = Path(sys.executable).with_name("shardlint")
+    done = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "explain" in done.stdout
+
+
+def test_pytest_finds_the_plugin() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "--shardtypes-devices" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_are_typed_and_shipped(package: str, project: dict[str, Any]) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+    assert package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+@pytest.mark.parametrize("path", sorted(p.relative_to(ROOT) for name in PACKAGES for p in (ROOT / name).rglob("*.py")))
+def test_every_module_says_what_it_is(path: Path) -> None:
+    """A module docstring, and postponed annotations: nothing of ours is evaluated at import."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), f"{path} has no docstring"
+    futures = [a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names]
+    has_code = any(not isinstance(n, ast.Expr | ast.ImportFrom) for n in tree.body)
+    assert "annotations" in futures or not has_code, f"{path}: from __future__ import annotations"
+
+
+# --- pre-commit -------------------------------------------------------------------------------------------------
+
+
+def test_the_hook_is_the_command() -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert hook["id"] == "shardlint"
+    assert hook["language"] == "python"
+    assert hook["entry"].split() == ["shardlint", "check"]
+    assert hook["require_serial"] is True
+
+
+WRONG = """from __future__ import annotations
+
+import jax.numpy as jnp
+from shardtypes import f32
+
+
+def project(x: f32['B/d L M'], w: f32['M F/t']) -> f32['B/d F/t L']:
+    return jnp.einsum('blm,mf->blf', x, w)
+"""
+
+
+def git(*args: str, cwd: Path) -> str:
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *identity, *args], cwd=cwd, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def commit_all(repository: Path) -> str:
+    git("init", "--quiet", "--initial-branch=main", cwd=repository)
+    git("add", "--all", "--force", cwd=repository)
+    git("commit", "--quiet", "--message=All", cwd=repository)
+    return git("rev-parse", "HEAD", cwd=repository)
+
+
+@pytest.mark.once
+def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
+    """Another repository names this one in its pre-commit configuration, as a user would."""
+    ours = tmp_path / "shardtypes"
+    ours.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
+        shutil.copy(ROOT / name, ours / name)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, ours / package, ignore=shutil.ignore_patterns("__pycache__"))
+    revision = commit_all(ours)
+
+    theirs = tmp_path / "model"
+    theirs.mkdir()
+    (theirs / "model.py").write_text(WRONG)
+    (theirs / "notes.txt").write_text("not Python\n")
+    (theirs / ".pre-commit-config.yaml").write_text(
+        yaml.safe_dump({"repos": [{"repo": str(ours), "rev": revision, "hooks": [{"id": "shardlint"}]}]})
+    )
+    commit_all(theirs)
+
+    def pre_commit() -> subprocess.CompletedProcess[str]:
+        # A pre-commit that runs these tests sets GIT_DIR and the like for its own repository.
+        env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") and k != "PYTHONPATH"}
+        return subprocess.run(
+            [sys.executable, "-m", "pre_commit", "run", "--all-files"],
+            cwd=theirs,
+            env={**env, "PRE_COMMIT_HOME": str(tmp_path / "home"), "PRE_COMMIT_COLOR": "never"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    failing = pre_commit()
+    assert failing.returncode == 1, failing.stdout + failing.stderr
+    assert "model.py:8:" in failing.stdout
+    assert "ST201" in failing.stdout
+
+    (theirs / "model.py").write_text(WRONG.replace("'B/d F/t L'", "'B/d L F/t'"))
+    git("add", "model.py", cwd=theirs)
+    passing = pre_commit()
+    assert passing.returncode == 0, passing.stdout + passing.stderr
+    assert "Passed" in passing.stdout
+    installed = next((tmp_path / "home").glob("repo*/py_env-*/lib/python*/site-packages"))
+    assert not any((installed / name).exists() for name in ("jax", "numpy"))
