@@ -1,0 +1,85 @@
+"""The example models of ``fixtures/models`` and the bugs that are documented for them."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+MODELS = Path(__file__).resolve().parents[2] / "fixtures" / "models"
+NAMES = ("transformer", "flax_logical", "pmap_classifier", "equinox_jaxtyping")
+
+# How a test run shows a bug: an annotation is violated, JAX refuses, a test of the model fails, or nothing happens.
+OUTCOMES = ("check", "jax", "test", "silent")
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit of a correct model, and who is expected to see it.
+
+    ``at`` is text found on exactly one line of the edited file: the line on which static tools report.
+    ``scope`` is ``foundation`` if ``shardlint`` codes must be reported now, ``later`` if rules to come will.
+    """
+
+    model: str
+    name: str
+    what: str
+    file: str
+    find: str
+    replace: str
+    family: str
+    scope: str
+    at: str
+    shardlint: tuple[str, ...]
+    mypy: tuple[str, ...]
+    pytest: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.model}/{self.name}"
+
+    def apply(self, project: Path) -> int:
+        """Edit the copy in ``project``; the 1-based line on which the bug is to be reported."""
+        path = project / self.file
+        before = path.read_text()
+        if before.count(self.find) != 1:
+            raise ValueError(f"{self.id}: find occurs {before.count(self.find)} times in {self.file}, not once")
+        after = before.replace(self.find, self.replace)
+        lines = [number for number, line in enumerate(after.splitlines(), 1) if self.at in line]
+        if len(lines) != 1:
+            raise ValueError(f"{self.id}: expect.at is on lines {lines} of the edited {self.file}, not on one")
+        path.write_text(after)
+        return lines[0]
+
+
+def load(path: Path) -> Bug:
+    """Read one bug file; a missing or unknown key is an error."""
+    data = tomllib.loads(path.read_text())
+    expect = data.pop("expect")
+    bug = Bug(
+        model=path.parents[1].name,
+        name=path.stem,
+        shardlint=tuple(expect.pop("shardlint")),
+        mypy=tuple(expect.pop("mypy")),
+        **data,
+        **expect,
+    )
+    if bug.family not in ("shape", "sharding") or bug.scope not in ("foundation", "later"):
+        raise ValueError(f"{path}: unknown family or scope")
+    if bug.pytest not in OUTCOMES:
+        raise ValueError(f"{path}: expect.pytest is one of {', '.join(OUTCOMES)}")
+    return bug
+
+
+def bugs(model: str | None = None) -> list[Bug]:
+    """All documented bugs, or those of one model, in the order of their names."""
+    return [
+        load(path) for name in NAMES if model in (None, name) for path in sorted(MODELS.glob(f"{name}/bugs/*.toml"))
+    ]
+
+
+def copy(model: str, to: Path) -> Path:
+    """A copy of a model's project that may be edited."""
+    ignore = shutil.ignore_patterns("__pycache__", ".*cache*")
+    return Path(shutil.copytree(MODELS / model, to / model, ignore=ignore))
