@@ -9,6 +9,7 @@ BIN := .venv/default/bin
 SECOND_BIN := .venv/second/bin
 WORKERS ?= 2
 TESTS ?= tests
+CASES ?= 5000
 
 help:
 	@echo 'make demo     run the linter, the mypy plugin and pytest --shardtypes on the example models'
@@ -50,7 +51,7 @@ test-second: second-env
 	fi
 
 oracle: env
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang
+	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang
 
 demo: env
 	@$(BIN)/python fixtures/demo/run.py
