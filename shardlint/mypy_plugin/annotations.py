@@ -1,0 +1,112 @@
+"""Annotations: ``f32['B/d M']``, ``Array['layers', T]``, ``Annotated[jax.Array, f32['B M']]``."""
+
+from __future__ import annotations
+
+from mypy.nodes import TypeInfo
+from mypy.plugin import AnalyzeTypeContext
+from mypy.types import AnyType, Instance, LiteralType, RawExpressionType, Type, TypeOfAny, UnboundType
+
+from shardlint.mypy_plugin.errors import AXES, SYNTAX
+from shardlint.mypy_plugin.forms import Forms, read_array
+from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE
+from shardtypes.lang import Shape, ShapeSyntaxError, parse
+
+STACK = "<stacked>"
+
+
+def array_annotation(ctx: AnalyzeTypeContext, dtype: str, forms: Forms) -> Type:
+    """``f32['B/d M']``, or ``f32`` alone."""
+    if not ctx.type.args:
+        return forms.array(dtype, None, declared=True, at=ctx.type)
+    shape = _shape(ctx, ctx.type.args[0]) if len(ctx.type.args) == 1 else None
+    if len(ctx.type.args) != 1:
+        ctx.api.fail(f"{dtype} takes one shape string, such as {dtype}['batch/d embed']", ctx.context, code=SYNTAX)
+    return forms.array(dtype, None if shape is None else str(shape), declared=True, at=ctx.type)
+
+
+def stacked_annotation(ctx: AnalyzeTypeContext, forms: Forms) -> Type:
+    """``Array['layers', T]``: T with dimensions in front, or a class all of whose array fields have them."""
+    if len(ctx.type.args) != 2:
+        ctx.api.fail("Array takes a shape string and a type: Array['layers', Layer]", ctx.context, code=SYNTAX)
+        return AnyType(TypeOfAny.from_error)
+    shape = _shape(ctx, ctx.type.args[0])
+    inner = ctx.api.analyze_type(ctx.type.args[1])
+    return inner if shape is None else stack(str(shape), inner, ctx.api.named_type("builtins.str", []), forms)
+
+
+def stack(prefix: str, inner: Type, text_type: Instance, forms: Forms) -> Type:
+    """The type with dimensions put in front of every array in it."""
+    from mypy.types import get_proper_type
+
+    proper = get_proper_type(inner)
+    form = read_array(proper)
+    if not isinstance(proper, Instance):
+        return inner
+    if form is not None:
+        if form.shape is None:
+            return inner
+        return forms.with_shape(proper, f"{prefix} {form.shape}".strip(), form.declared)
+    outer = stacked_prefix(proper)
+    text = LiteralType(f"{prefix} {outer}" if outer else prefix, text_type)
+    # Instance attributes under a name that no program can write: they survive the cache and leave subtyping alone.
+    return proper.copy_modified().copy_with_extra_attr(STACK, text)
+
+
+def stacked_prefix(typ: Type) -> str | None:
+    """The dimensions that ``Array['layers', T]`` put in front of the fields of T."""
+    from mypy.types import get_proper_type
+
+    proper = get_proper_type(typ)
+    if not isinstance(proper, Instance) or proper.extra_attrs is None:
+        return None
+    marker = proper.extra_attrs.attrs.get(STACK)
+    return marker.value if isinstance(marker, LiteralType) and isinstance(marker.value, str) else None
+
+
+def annotated(ctx: AnalyzeTypeContext, forms: Forms) -> Type:
+    """``Annotated[jax.Array, f32['B M']]``; any other metadata is nothing to us."""
+    if not ctx.type.args:
+        return AnyType(TypeOfAny.from_error)
+    for metadata in ctx.type.args[1:]:
+        if isinstance(metadata, UnboundType):
+            dtype = _dtype_class(ctx, metadata)
+            if dtype is not None:
+                return ctx.api.analyze_type(metadata)
+    return ctx.api.analyze_type(ctx.type.args[0])
+
+
+def _dtype_class(ctx: AnalyzeTypeContext, typ: UnboundType) -> str | None:
+    lookup = getattr(ctx.api, "lookup_qualified", None)  # TypeAnalyser has it, its interface does not say so
+    found = lookup(typ.name, typ, suppress_errors=True) if lookup is not None else None
+    node = found.node if found is not None else None
+    if isinstance(node, TypeInfo) and node.fullname.startswith(DTYPES_MODULE + ".") and node.name in DTYPES:
+        return node.name
+    return None
+
+
+def _shape(ctx: AnalyzeTypeContext, arg: Type) -> Shape | None:
+    """The shape that an argument spells; what is wrong with it is reported."""
+    text: object = None
+    if isinstance(arg, RawExpressionType):
+        text = arg.literal_value
+    elif isinstance(arg, UnboundType):
+        text = arg.original_str_expr
+        if text is None:
+            return None  # a name: a constant defined elsewhere
+    if not isinstance(text, str):
+        ctx.api.fail("A shape is a string, such as 'batch/d embed'", ctx.context, code=SYNTAX)
+        return None
+    try:
+        shape = parse(text)
+    except ShapeSyntaxError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        ctx.api.fail(
+            f'Invalid shape "{text}": {error.message} at column {error.column + 1}{hint}', ctx.context, code=SYNTAX
+        )
+        return None
+    repeated = sorted({axis for axis in shape.axes if shape.axes.count(axis) > 1})
+    for axis in repeated:
+        ctx.api.fail(f'Mesh axis "{axis}" is used twice in "{text}"', ctx.context, code=AXES)
+    return shape
+
+

@@ -1,0 +1,98 @@
+"""Calls of annotated functions: arguments are unified with the parameters, and the result speaks of the caller's sizes."""
+
+from __future__ import annotations
+
+
+from mypy.nodes import CallExpr, Context, Expression, RefExpr, TypeAlias
+from mypy.plugin import CheckerPluginInterface, FunctionSigContext, MethodSigContext
+from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, UnionType, get_proper_type
+
+from shardlint.mypy_plugin.annotations import stack, stacked_prefix
+from shardlint.mypy_plugin.forms import ArrayForm, Forms, arrays_in, read_array, shown
+from shardlint.mypy_plugin.matching import match
+from shardlint.mypy_plugin.scopes import known_names
+from shardtypes.lang import Bindings, Size, format_shape
+
+
+
+def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms) -> FunctionLike:
+    """The callee's signature with this call's sizes in its result; arguments that do not fit are reported."""
+    signature = _constructed(ctx.context, ctx.default_signature, ctx.api, forms)
+    formals = [any(True for _ in arrays_in(formal)) for formal in signature.arg_types]
+    if not any(formals) and not any(True for _ in arrays_in(signature.ret_type)):
+        return signature
+    known = known_names(ctx.api)
+    bindings = Bindings()
+    for index, (formal, args) in enumerate(zip(signature.arg_types, ctx.args, strict=False)):
+        for arg in args if formals[index] else ():
+            _check_argument(ctx.api, signature, index, formal, arg, bindings, known)
+    return signature.copy_modified(ret_type=substitute(signature.ret_type, bindings, forms))
+
+
+def _check_argument(
+    api: CheckerPluginInterface,
+    signature: CallableType,
+    index: int,
+    formal: Type,
+    arg: Expression,
+    bindings: Bindings,
+    known: frozenset[str],
+) -> None:
+    problem = match(formal, api.get_expression_type(arg), bindings, known)
+    if problem is None:
+        return
+    name = signature.arg_names[index]
+    where = f'Argument "{name}"' if name else f"Argument {index + 1}"
+    callee = f" of {signature.name}" if signature.name else ""
+    api.fail(problem.message(where + callee), arg, code=problem.code)
+
+
+def _constructed(
+    context: Context, signature: CallableType, api: CheckerPluginInterface, forms: Forms
+) -> CallableType:
+    """The constructor of ``Layers = Array['layers', Layer]``: every array in it has the dimensions in front."""
+    callee = context.callee if isinstance(context, CallExpr) else None
+    alias = callee.node if isinstance(callee, RefExpr) else None
+    prefix = stacked_prefix(alias.target) if isinstance(alias, TypeAlias) else None
+    if prefix is None:
+        return signature
+    text_type = api.named_generic_type("builtins.str", [])
+    return signature.copy_modified(
+        arg_types=[stack(prefix, formal, text_type, forms) for formal in signature.arg_types],
+        ret_type=stack(prefix, signature.ret_type, text_type, forms),
+    )
+
+
+def substitute(typ: Type, bindings: Bindings, forms: Forms) -> Type:
+    """A result type in the caller's terms."""
+    proper = get_proper_type(typ)
+    form = read_array(proper)
+    if form is not None and isinstance(proper, Instance):
+        return forms.with_shape(proper, _substituted(form, bindings), form.declared)
+    if isinstance(proper, TupleType):
+        return proper.copy_modified(items=[substitute(item, bindings, forms) for item in proper.items])
+    if isinstance(proper, UnionType):
+        return UnionType.make_union([substitute(item, bindings, forms) for item in proper.items], proper.line)
+    if isinstance(proper, Instance) and proper.args:
+        return proper.copy_modified(args=[substitute(arg, bindings, forms) for arg in proper.args])
+    return typ
+
+
+def _substituted(form: ArrayForm, bindings: Bindings) -> str | None:
+    """The shape as the caller writes it; None where its rank is not known."""
+    if form.shape is None:
+        return None
+    sizes: list[Size | None] = []
+    axes: list[tuple[str, ...]] = []
+    for dim in form.shape.dims:
+        if dim.kind == "variadic":
+            middle = bindings.variadics.get(dim.name) if dim.name is not None else None
+            if middle is None:
+                return None
+            sizes += [shown(size) for size in middle]
+            axes += [()] * len(middle)
+            continue
+        bound = dim.kind == "size" and dim.size is not None and dim.size.symbols <= bindings.sizes.keys()
+        sizes.append(shown(dim.size.substitute(bindings.sizes)) if bound and dim.size is not None else None)
+        axes.append(dim.axes)
+    return format_shape(sizes, axes, form.shape.pending)

@@ -1,0 +1,29 @@
+"""Makes ``jax.Array`` generic in a dtype and a shape, so that a bare one, anywhere, is the unknown form.
+
+mypy reads JAX's own stubs, in which every function takes and returns the bare class. A generic class written bare has
+``Any`` for its arguments: compatible both ways, with every attribute still checked.
+"""
+
+from __future__ import annotations
+
+from mypy.nodes import COVARIANT
+from mypy.plugin import ClassDefContext
+from mypy.types import AnyType, TypeOfAny, TypeVarId, TypeVarLikeType, TypeVarType
+
+from shardlint.mypy_plugin.names import JAX_ARRAY
+
+
+def make_array_generic(ctx: ClassDefContext) -> None:
+    """Give the class its two type variables: ``Array[DType, Shape]``."""
+    anything = ctx.api.named_type("builtins.object", [])
+    # A default of this kind counts as written out, so that strict mode does not ask for type arguments.
+    unknown = AnyType(TypeOfAny.special_form)
+    variables: list[TypeVarLikeType] = [
+        TypeVarType(
+            name, f"{JAX_ARRAY}.{name}", TypeVarId(index, namespace=JAX_ARRAY), [], anything, unknown, COVARIANT
+        )
+        for index, name in enumerate(("DType", "Shape"), 1)
+    ]
+    ctx.cls.type_vars = variables
+    ctx.cls.info.type_vars = []
+    ctx.cls.info.add_type_vars()

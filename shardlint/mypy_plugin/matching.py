@@ -1,0 +1,124 @@
+"""Comparing a declared type with an actual one: shape, then sharding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mypy.errorcodes import ErrorCode
+from mypy.types import AnyType, Instance, ProperType, TupleType, Type, UnionType, get_proper_type
+
+from shardlint.mypy_plugin.errors import AXES, SHAPE
+from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, sizes_of
+from shardtypes.lang import Bindings, Mismatch, Size, unify
+from shardtypes.lang.messages import expected_got, fails_for, wrong_size
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A value that certainly does not fit its declared type."""
+
+    code: ErrorCode
+    want: str
+    got: str
+    detail: str
+
+    def message(self, what: str) -> str:
+        """``Argument "x" of "f": expected f32['B M'], got f32['B F']: dimension 1 is F, expected M; …``."""
+        detail = f": {self.detail}" if self.detail else ""
+        return expected_got(what, self.want, self.got) + detail
+
+
+def bindings_for(known: frozenset[str]) -> Bindings:
+    """Names that stand for themselves."""
+    return Bindings({name: Size.symbol(name) for name in known})
+
+
+def match(expected: Type, actual: Type, bindings: Bindings, known: frozenset[str]) -> Problem | None:
+    """Match a value's type with a declared one; ``known`` are the names that mean a definite size in the actual type.
+
+    Names of the declared type that are not bound yet are bound.
+    """
+    want, got = get_proper_type(expected), get_proper_type(actual)
+    if isinstance(want, AnyType) or isinstance(got, AnyType):
+        return None
+    if isinstance(got, UnionType):
+        problems = [match(want, item, bindings, known) for item in got.items]
+        return problems[0] if problems and all(problems) else None
+    if isinstance(want, UnionType):
+        return _match_union(want, got, bindings, known)
+    want_array, got_array = read_array(want), read_array(got)
+    if want_array is not None and got_array is not None:
+        return match_arrays(want_array, got_array, bindings, known)
+    for inner_want, inner_got in _paired(want, got):
+        problem = match(inner_want, inner_got, bindings, known)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _match_union(want: UnionType, got: ProperType, bindings: Bindings, known: frozenset[str]) -> Problem | None:
+    """One member that fits is enough; members of another kind are mypy's own business."""
+    first: Problem | None = None
+    for item in want.items:
+        member = get_proper_type(item)
+        if isinstance(member, AnyType):
+            return None
+        if (read_array(member) is None) != (read_array(got) is None):
+            continue
+        mark = bindings.mark()
+        problem = match(member, got, bindings, known)
+        if problem is None:
+            return None
+        bindings.rollback(mark)
+        first = first or problem
+    return first
+
+
+def _paired(want: ProperType, got: ProperType) -> list[tuple[Type, Type]]:
+    if isinstance(want, TupleType) and isinstance(got, TupleType) and len(want.items) == len(got.items):
+        return list(zip(want.items, got.items, strict=True))
+    if isinstance(want, Instance) and isinstance(got, Instance) and want.type == got.type:
+        return list(zip(want.args, got.args, strict=False))
+    return []
+
+
+def match_arrays(want: ArrayForm, got: ArrayForm, bindings: Bindings, known: frozenset[str]) -> Problem | None:
+    """Shape, then sharding. mypy itself compares the dtypes, which are classes to it."""
+    if want.shape is None or got.shape is None:
+        return None
+    sizes = sizes_of(got.shape, known)
+    mismatch = unify(want.shape, sizes, bindings)
+    if mismatch is not None:
+        return Problem(SHAPE, written(want), written(got), _detail(mismatch))
+    detail = _axes_detail(want, got)
+    return None if detail is None else Problem(AXES, written(want), written(got), detail)
+
+
+def written(form: ArrayForm) -> str:
+    """The type as its user writes it: ``f32['B/d M']``."""
+    dtype = class_of_dtype(form.dtype) or form.dtype or "array"
+    return f"{dtype}['{form.shape}']" if form.shape is not None else dtype
+
+
+def _detail(mismatch: Mismatch) -> str:
+    if mismatch.dim is None:
+        return "" if mismatch.kind == "rank" and "dimensions" in mismatch.want else f"{mismatch.want} is {mismatch.got}"
+    text = wrong_size(mismatch.dim, mismatch.want.replace("?", ""), mismatch.got.replace("?", ""))
+    return f"{text}; {fails_for(mismatch.witness)}" if mismatch.witness else text
+
+
+def _axes_detail(want: ArrayForm, got: ArrayForm) -> str | None:
+    """How two declared shardings differ, dimension by dimension."""
+    assert want.shape is not None and got.shape is not None
+    if not (want.declared and got.declared) or want.shape.rank is None or want.shape.rank != got.shape.rank:
+        return None
+    for index, (expected, actual) in enumerate(zip(want.shape.dims, got.shape.dims, strict=True)):
+        if expected.kind == "anonymous" or actual.kind == "anonymous":
+            continue
+        if expected.axes != actual.axes:
+            return f"dimension {index} is {_sharding(actual.axes)}, expected {_sharding(expected.axes)}"
+    return None
+
+
+def _sharding(axes: tuple[str, ...]) -> str:
+    return "sharded over " + "/".join(axes) if axes else "unsharded"

@@ -1,0 +1,98 @@
+"""The plugin: which hook handles what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from mypy.nodes import MypyFile
+from mypy.options import Options
+from mypy.plugin import (
+    AnalyzeTypeContext,
+    AttributeContext,
+    ClassDefContext,
+    FunctionContext,
+    FunctionSigContext,
+    MethodContext,
+    MethodSigContext,
+    Plugin,
+    ReportConfigContext,
+)
+from mypy.types import FunctionLike, Type
+
+from shardlint.mypy_plugin import annotations, calls, checks, operations
+from shardlint.mypy_plugin.forms import Forms
+from shardlint.mypy_plugin.generic import make_array_generic
+from shardlint.mypy_plugin.names import (
+    ANNOTATED,
+    ASSIGNED,
+    DTYPES,
+    DTYPES_MODULE,
+    JAX_ARRAY,
+    RETURNED,
+    STACKED,
+    STATIC,
+)
+from shardlint.mypy_plugin.rewrite import rewrite
+
+NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
+FORMAT = 1
+"""Part of the cache key: raise it when what the plugin stores in types changes."""
+
+UNTOUCHED = ("jax.", "jaxlib.", "numpy.", "builtins.", "typing.", "typing_extensions.", "collections.", "functools.")
+
+
+class ShardtypesPlugin(Plugin):
+    """Checks array shapes and shardings in annotated code."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.forms = Forms(self.lookup_fully_qualified)
+
+    def report_config_data(self, ctx: ReportConfigContext) -> Any:
+        return {"format": FORMAT}
+
+    def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
+        name = file.fullname
+        if name == DTYPES_MODULE:
+            return [(NORMAL_PRIORITY, STATIC, -1)]
+        if file.is_stub or name.startswith(UNTOUCHED) or name.split(".")[0] in ("jax", "shardtypes"):
+            return []
+        return [(NORMAL_PRIORITY, STATIC, -1)] if rewrite(file) else []
+
+    def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        return make_array_generic if fullname == JAX_ARRAY else None
+
+    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        module, _, name = fullname.rpartition(".")
+        if module == DTYPES_MODULE and name in DTYPES:
+            return partial(annotations.array_annotation, dtype=name, forms=self.forms)
+        if fullname in STACKED:
+            return partial(annotations.stacked_annotation, forms=self.forms)
+        if fullname in ANNOTATED:
+            return partial(annotations.annotated, forms=self.forms)
+        return None
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        if fullname.startswith((*UNTOUCHED, STATIC)):
+            return None
+        return partial(calls.call_signature, forms=self.forms)
+
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+        if fullname.startswith(UNTOUCHED):
+            return None
+        return partial(calls.call_signature, forms=self.forms)
+
+    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        if fullname == RETURNED:
+            return checks.check_returned
+        if fullname == ASSIGNED:
+            return checks.check_assigned
+        return operations.function_hook(fullname, self.forms)
+
+    def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        return operations.method_hook(fullname, self.forms)
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        return operations.attribute_hook(fullname, self.forms)

@@ -1,0 +1,290 @@
+"""What is changed in a parsed file before mypy analyses it.
+
+Two things that no hook can do later. A lone word in an annotation (``f32['batch']``) looks to mypy like a forward
+reference; here it becomes a string again. And mypy has no hook for ``return`` and for assignments to annotated
+variables, so their values pass through two functions of a stub, which have hooks. mypy's visitors are compiled and
+cannot be subclassed: this walks by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mypy.nodes import (
+    ARG_POS,
+    AssignmentStmt,
+    Block,
+    BytesExpr,
+    CallExpr,
+    ClassDef,
+    ConditionalExpr,
+    Decorator,
+    Expression,
+    ExpressionStmt,
+    ForStmt,
+    FuncDef,
+    FuncItem,
+    IfStmt,
+    ImportAll,
+    ImportFrom,
+    IndexExpr,
+    ListExpr,
+    MatchStmt,
+    MemberExpr,
+    MypyFile,
+    NameExpr,
+    OpExpr,
+    OverloadedFuncDef,
+    ReturnStmt,
+    Statement,
+    StrExpr,
+    TempNode,
+    TryStmt,
+    TupleExpr,
+    WhileStmt,
+    WithStmt,
+)
+from mypy.types import (
+    CallableArgument,
+    CallableType,
+    RawExpressionType,
+    TupleType,
+    Type,
+    TypeList,
+    UnboundType,
+    UnionType,
+    UnpackType,
+)
+
+from shardlint.mypy_plugin.names import ASSIGNED, DTYPES, RETURNED, STATIC
+
+STACKING = "Array"
+
+
+def local_name(qualname: str) -> str:
+    """The name under which a rewritten file knows a function of the stub; no Python program can spell it."""
+    return f"<{qualname}>"
+
+
+class Heads:
+    """The names that subscript to an array type in one file, as its imports tell."""
+
+    def __init__(self, file: MypyFile) -> None:
+        self.direct: dict[str, str] = {}
+        self.aliases: set[str] = set()
+        self.any_import = bool(file.imports)
+        star = False
+        for node in file.imports:
+            if isinstance(node, ImportFrom):
+                for name, alias in node.names:
+                    if name in DTYPES or (name == STACKING and not node.id.startswith("jax")):
+                        self.direct[alias or name] = name
+            elif isinstance(node, ImportAll):
+                star = True
+        if star:
+            self.direct = {name: name for name in (*DTYPES, STACKING)} | self.direct
+
+    def kind(self, name: str) -> str | None:
+        """The dtype class, or ``Array``, that a name or dotted name stands for."""
+        module, _, last = name.rpartition(".")
+        if module:
+            known = last in DTYPES or (last == STACKING and module != "jax")
+            return last if known and self.any_import else None
+        return self.direct.get(name)
+
+
+def rewrite(file: MypyFile) -> bool:
+    """Rewrite the file in place; whether it now refers to the stub."""
+    heads = Heads(file)
+    if not heads.any_import:
+        return False
+    walk = _Walk(heads)
+    walk.statements(file.defs, inside_function=False)
+    if walk.wrapped:
+        file.defs.insert(0, _stub_import(file))
+    return walk.wrapped
+
+
+def _stub_import(file: MypyFile) -> ImportFrom:
+    node = ImportFrom(STATIC, 0, [(q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED)])
+    node.line, node.column = 1, 0
+    node.is_top_level = True
+    file.imports.append(node)
+    return node
+
+
+class _Walk:
+    def __init__(self, heads: Heads) -> None:
+        self.heads = heads
+        self.wrapped = False
+
+    # Types
+
+    def type(self, node: Type | None) -> bool:
+        """Rewrite the lone words of a type; whether the type mentions an array type."""
+        if isinstance(node, UnboundType):
+            kind = self.heads.kind(node.name)
+            if kind is not None and node.args:
+                lone = 1 if kind == STACKING else len(node.args)
+                node.args = tuple(_as_text(arg) if i < lone else arg for i, arg in enumerate(node.args))
+            found = kind is not None or node.name in self.heads.aliases
+            return self.types(node.args) or found
+        if isinstance(node, (UnionType, TypeList, TupleType)):
+            return self.types(node.items)
+        if isinstance(node, CallableType):
+            return self.types([*node.arg_types, node.ret_type])
+        if isinstance(node, CallableArgument):
+            return self.type(node.typ)
+        if isinstance(node, UnpackType):
+            return self.type(node.type)
+        return False
+
+    def types(self, nodes: Iterable[Type]) -> bool:
+        return any([self.type(node) for node in nodes])
+
+    # Expressions used as types: aliases, casts, arguments
+
+    def expression(self, node: Expression) -> bool:
+        """The same for an expression that may be a type."""
+        if isinstance(node, IndexExpr):
+            kind = self.heads.kind(_dotted(node.base)) if isinstance(node.base, (NameExpr, MemberExpr)) else None
+            if kind is not None:
+                items = node.index.items if isinstance(node.index, TupleExpr) else [node.index]
+                if isinstance(items[0], StrExpr):
+                    text = _bytes_expression(items[0])
+                    if isinstance(node.index, TupleExpr):
+                        node.index.items[0] = text
+                    else:
+                        node.index = text
+            return self.expression(node.index) or kind is not None
+        if isinstance(node, (TupleExpr, ListExpr)):
+            return any([self.expression(item) for item in node.items])
+        if isinstance(node, CallExpr):
+            self.expression(node.callee)
+            for arg in node.args:
+                self.expression(arg)
+            return False
+        if isinstance(node, OpExpr) and node.op == "|":
+            return any([self.expression(node.left), self.expression(node.right)])
+        return isinstance(node, NameExpr) and node.name in self.heads.aliases
+
+    # Statements
+
+    def statements(self, nodes: Sequence[Statement], inside_function: bool, returns: bool = False) -> None:
+        for node in nodes:
+            self.statement(node, inside_function, returns)
+
+    def block(self, node: Block | None, inside_function: bool, returns: bool) -> None:
+        if node is not None:
+            self.statements(node.body, inside_function, returns)
+
+    def statement(self, node: Statement, inside_function: bool, returns: bool) -> None:
+        if isinstance(node, FuncDef):
+            self.function(node)
+        elif isinstance(node, Decorator):
+            for decorator in node.decorators:
+                self.expression(decorator)
+            self.function(node.func)
+        elif isinstance(node, OverloadedFuncDef):
+            for item in node.items:
+                self.statement(item, inside_function, returns)
+        elif isinstance(node, ClassDef):
+            for base in node.base_type_exprs:
+                self.expression(base)
+            self.class_body(node)
+        elif isinstance(node, AssignmentStmt):
+            self.assignment(node, wrap=True)
+        elif isinstance(node, ReturnStmt):
+            if node.expr is not None:
+                self.expression(node.expr)
+                if returns:
+                    node.expr = self.wrap(node.expr, RETURNED)
+        elif isinstance(node, ExpressionStmt):
+            self.expression(node.expr)
+        else:
+            for inner in _blocks(node):
+                self.block(inner, inside_function, returns)
+
+    def class_body(self, node: ClassDef) -> None:
+        for statement in node.defs.body:
+            if isinstance(statement, AssignmentStmt):
+                self.assignment(statement, wrap=False)  # the dataclass plugin reads a field's default
+            else:
+                self.statement(statement, False, False)
+
+    def function(self, node: FuncItem) -> None:
+        returns = False
+        if isinstance(node.type, CallableType):
+            self.types(node.type.arg_types)
+            returns = self.type(node.type.ret_type)
+        for argument in node.arguments:
+            self.type(argument.type_annotation)
+        self.block(node.body, True, returns)
+
+    def assignment(self, node: AssignmentStmt, wrap: bool) -> None:
+        is_array = self.type(node.type)
+        if isinstance(node.rvalue, TempNode):
+            return
+        if self.expression(node.rvalue) and node.type is None and not isinstance(node.rvalue, CallExpr):
+            self.heads.aliases.update(t.name for t in node.lvalues if isinstance(t, NameExpr))
+        elif is_array and wrap:
+            node.rvalue = self.wrap(node.rvalue, ASSIGNED)
+
+    def wrap(self, node: Expression, function: str) -> Expression:
+        """The expression passed through a function of the stub: each item of a tuple, each branch of a choice."""
+        if isinstance(node, TupleExpr):
+            node.items = [self.wrap(item, function) for item in node.items]
+            return node
+        if isinstance(node, ConditionalExpr):
+            node.if_expr = self.wrap(node.if_expr, function)
+            node.else_expr = self.wrap(node.else_expr, function)
+            return node
+        if not isinstance(node, (NameExpr, MemberExpr, IndexExpr, OpExpr, CallExpr)):
+            return node  # displays and lambdas need the expected type, None and constants are no arrays
+        if isinstance(node, NameExpr) and node.name in ("None", "NotImplemented"):
+            return node
+        self.wrapped = True
+        callee = NameExpr(local_name(function))
+        call = CallExpr(callee, [node], [ARG_POS], [None])
+        for made in (callee, call):
+            made.set_line(node)
+        return call
+
+
+def _blocks(node: Statement) -> list[Block | None]:
+    if isinstance(node, (IfStmt,)):
+        return [*node.body, node.else_body]
+    if isinstance(node, (ForStmt, WhileStmt)):
+        return [node.body, node.else_body]
+    if isinstance(node, WithStmt):
+        return [node.body]
+    if isinstance(node, TryStmt):
+        return [node.body, *node.handlers, node.else_body, node.finally_body]
+    if isinstance(node, MatchStmt):
+        return list(node.bodies)
+    if isinstance(node, Block):
+        return [node]
+    return []
+
+
+def _as_text(arg: Type) -> Type:
+    """A string that mypy read as a type, as the string it was."""
+    if isinstance(arg, (UnboundType, UnionType)) and arg.original_str_expr is not None:
+        fallback = arg.original_str_fallback or "builtins.str"
+        return RawExpressionType(arg.original_str_expr, fallback, arg.line, arg.column)
+    return arg
+
+
+def _bytes_expression(node: StrExpr) -> BytesExpr:
+    """mypy never reads bytes as a type; to every tool here they mean the same."""
+    made = BytesExpr(node.value)
+    made.set_line(node)
+    return made
+
+
+def _dotted(node: Expression) -> str:
+    if isinstance(node, MemberExpr):
+        return f"{_dotted(node.expr)}.{node.name}"
+    return node.name if isinstance(node, NameExpr) else "?"
+
+
