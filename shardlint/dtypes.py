@@ -1,0 +1,207 @@
+"""JAX's dtypes and their promotion, weak types included, as plain tables: nothing here imports JAX.
+
+Source: "Type promotion semantics" in JAX's documentation. A name that is no concrete dtype is a *family*
+(``'floating'``): known to be one of its members. Promotion answers None where a family leaves it open.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+BOOL = "bool"
+UNSIGNED = ("uint2", "uint4", "uint8", "uint16", "uint32", "uint64")
+SIGNED = ("int2", "int4", "int8", "int16", "int32", "int64")
+SMALL_FLOATS = (
+    "float4_e2m1fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+FLOATS = (*SMALL_FLOATS, "bfloat16", "float16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+CONCRETE = frozenset((BOOL, *UNSIGNED, *SIGNED, *FLOATS, *COMPLEX))
+
+_KINDS: dict[str, tuple[str, ...]] = {
+    "bool": (BOOL,),
+    "unsigned": UNSIGNED,
+    "signed": SIGNED,
+    "floating": FLOATS,
+    "complex": COMPLEX,
+}
+KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
+"""Concrete dtype → ``bool``, ``unsigned``, ``signed``, ``floating`` or ``complex``."""
+
+FAMILIES: dict[str, frozenset[str]] = {
+    "floating": frozenset(FLOATS),
+    "complexfloating": frozenset(COMPLEX),
+    "inexact": frozenset((*FLOATS, *COMPLEX)),
+    "unsignedinteger": frozenset(UNSIGNED),
+    "signedinteger": frozenset(SIGNED),
+    "integer": frozenset((*UNSIGNED, *SIGNED)),
+    "number": frozenset((*UNSIGNED, *SIGNED, *FLOATS, *COMPLEX)),
+    "real": frozenset((*UNSIGNED, *SIGNED, *FLOATS)),
+}
+
+_INT, _FLOAT, _COMPLEX = "weak int", "weak float", "weak complex"
+_WEAK = {"signed": _INT, "unsigned": _INT, "floating": _FLOAT, "complex": _COMPLEX}
+_UNWEAK = {_INT: "int32", _FLOAT: "float32", _COMPLEX: "complex64"}
+
+# Each type and the types immediately above it.
+_ABOVE: dict[str, tuple[str, ...]] = {
+    BOOL: (_INT,),
+    _INT: ("uint8", "uint2", "uint4", "int8", "int2", "int4"),
+    "uint2": (),
+    "uint4": (),
+    "uint8": ("int16", "uint16"),
+    "uint16": ("int32", "uint32"),
+    "uint32": ("int64", "uint64"),
+    "uint64": (_FLOAT,),
+    "int2": (),
+    "int4": (),
+    "int8": ("int16",),
+    "int16": ("int32",),
+    "int32": ("int64",),
+    "int64": (_FLOAT,),
+    _FLOAT: (*SMALL_FLOATS, "bfloat16", "float16", _COMPLEX),
+    **{name: () for name in SMALL_FLOATS},
+    "bfloat16": ("float32",),
+    "float16": ("float32",),
+    "float32": ("float64", "complex64"),
+    "float64": ("complex128",),
+    _COMPLEX: ("complex64",),
+    "complex64": ("complex128",),
+    "complex128": (),
+}
+
+
+def _upper_bounds() -> dict[str, frozenset[str]]:
+    bounds: dict[str, frozenset[str]] = {}
+
+    def visit(name: str) -> frozenset[str]:
+        if name not in bounds:
+            bounds[name] = frozenset({name}).union(*(visit(above) for above in _ABOVE[name]))
+        return bounds[name]
+
+    for name in _ABOVE:
+        visit(name)
+    return bounds
+
+
+_BOUNDS = _upper_bounds()
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+
+
+class NoPromotion(TypeError):
+    """Two dtypes that JAX refuses to promote implicitly, such as float8 and bfloat16."""
+
+
+def canonical(name: str, x64: bool = False) -> str:
+    """The dtype that JAX stores: 64-bit names become their 32-bit ones unless ``x64`` is on."""
+    return name if x64 else _NARROW.get(name, name)
+
+
+@lru_cache(maxsize=None)
+def promote(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False) -> tuple[str, bool] | None:
+    """The dtype, and whether it is weak, of an operation on two dtypes. None: not known.
+
+    Raises NoPromotion where JAX does.
+    """
+    if a not in CONCRETE or b not in CONCRETE:
+        return _promote_family(a, a_weak, b, b_weak)
+    if not x64 and {a, b} == {"uint32", "int32"} and not (a_weak or b_weak):
+        return "int32", False
+    left = _WEAK.get(KIND_OF[a], a) if a_weak else a
+    right = _WEAK.get(KIND_OF[b], b) if b_weak else b
+    if left == right:
+        if left in _UNWEAK:  # two weak values keep the wider of their own dtypes
+            return canonical(max(a, b, key=_bits), x64), True
+        return canonical(left, x64), False
+    common = _BOUNDS[left] & _BOUNDS[right]
+    least = [name for name in common if common <= _BOUNDS[name]]
+    if not least:
+        raise NoPromotion(f"{a} and {b} have no implicit promotion")
+    name = least[0]
+    if name in _UNWEAK:
+        return canonical(_UNWEAK[name], x64), True
+    return canonical(name, x64), False
+
+
+def _promote_family(a: str, a_weak: bool, b: str, b_weak: bool) -> tuple[str, bool] | None:
+    """A Python number does not change a family that can hold it: ``floating * 2.0`` stays floating."""
+    if a == b and not (a_weak or b_weak):
+        return None if a in ("integer", "number", "real", "inexact", "floating", "complexfloating") else (a, False)
+    for family, other, weak in ((a, b, b_weak), (b, a, a_weak)):
+        if family in FAMILIES and (weak or other == BOOL) and other in CONCRETE:
+            rank = {"bool": 0, "unsigned": 1, "signed": 1, "floating": 2, "complex": 3}[KIND_OF[other]]
+            holds = {"integer": 1, "signedinteger": 1, "unsignedinteger": 1, "floating": 2, "complexfloating": 3}
+            if rank <= holds.get(family, -1 if family != "inexact" else 2):
+                return family, False
+    return None
+
+
+def _bits(name: str) -> int:
+    digits = "".join(c for c in name.removeprefix("bfloat").removeprefix("float").split("_")[0] if c.isdigit())
+    return int(digits or 0)
+
+
+def is_kind(name: str | None, *kinds: str) -> bool | None:
+    """Whether a dtype is of one of the kinds (``bool unsigned signed floating complex``); None: not known."""
+    if name is None:
+        return None
+    if name in CONCRETE:
+        return KIND_OF[name] in kinds
+    members = FAMILIES.get(name)
+    if members is None:
+        return None
+    answers = {KIND_OF[member] in kinds for member in members}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def inexact(name: str | None, weak: bool = False, x64: bool = False) -> str | None:
+    """The dtype in which JAX computes ``exp``, ``mean`` and the like: floats stay, ints become float32."""
+    if name is None:
+        return None
+    is_inexact = is_kind(name, "floating", "complex")
+    if is_inexact is None:
+        return None
+    if is_inexact:
+        return name
+    return "float64" if x64 else "float32"
+
+
+def compatible(a: str | None, b: str | None) -> bool:
+    """False only where no dtype fits both names."""
+    if a is None or b is None or a == b:
+        return True
+    members_a, members_b = FAMILIES.get(a, frozenset({a})), FAMILIES.get(b, frozenset({b}))
+    return bool(members_a & members_b)
+
+
+ALIASES = {"float": "float32", "int": "int32", "complex": "complex64", "bool_": "bool", "half": "float16"}
+"""Other spellings: Python's types mean JAX's 32-bit defaults."""
+
+_ALIASES_64 = {"float": "float64", "int": "int64", "complex": "complex128"}
+
+
+def dtype_from_name(name: str, x64: bool = False) -> str | None:
+    """``'float32'``, ``'jax.numpy.bfloat16'``, ``'builtins.float'``, ``'f4'`` → JAX's name, or None."""
+    base = name.rpartition(".")[2]
+    if x64 and base in _ALIASES_64:
+        return _ALIASES_64[base]
+    base = ALIASES.get(base, _CODES.get(base, base))
+    return canonical(base, x64) if base in CONCRETE else None
+
+
+_CODES = {
+    **{f"{letter}{bits // 8}": f"{kind}{bits}" for letter, kind, sizes in (
+        ("f", "float", (16, 32, 64)), ("i", "int", (8, 16, 32, 64)), ("u", "uint", (8, 16, 32, 64)),
+        ("c", "complex", (64, 128)),
+    ) for bits in sizes},
+    "b1": "bool", "?": "bool", "single": "float32", "double": "float64", "csingle": "complex64",
+    "cdouble": "complex128", "float_": "float64", "int_": "int64", "uint": "uint32", "complex_": "complex128",
+}  # fmt: skip

@@ -1,0 +1,24 @@
+"""Op models, shared by the linter and the mypy plugin: what functions, operators and methods do to shapes.
+
+``apply``, ``binary``, ``unary``, ``compare``, ``method``, ``attribute`` and ``index`` take and return abstract values
+and raise ``OpError`` for a certain mismatch. Whatever is not known gives something unknown, never an error.
+"""
+
+from __future__ import annotations
+
+from shardlint.ops import contraction, creation, elementwise, indexing, joining, reductions, reshape, shape
+from shardlint.ops.indexing import index as index
+from shardlint.ops.members import attribute as attribute
+from shardlint.ops.members import method as method
+from shardlint.ops.operators import binary as binary
+from shardlint.ops.operators import compare as compare
+from shardlint.ops.operators import unary as unary
+from shardlint.ops.registry import MODELS as MODELS
+from shardlint.ops.registry import Model as Model
+from shardlint.ops.registry import OpContext as OpContext
+from shardlint.ops.registry import OpError as OpError
+from shardlint.ops.registry import apply as apply
+from shardlint.ops.registry import find_model as find_model
+
+# importing a family registers its models
+_FAMILIES = (contraction, creation, elementwise, indexing, joining, reductions, reshape, shape)

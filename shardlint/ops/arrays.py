@@ -1,0 +1,320 @@
+"""What all models share: reading arguments as arrays, axes and sizes, comparing sizes, wording mismatches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from shardlint import dtypes
+from shardlint.ops.registry import Call, OpContext, OpError, UnknownArgument, is_none, static_int
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    DTypeValue,
+    ExternalValue,
+    IntValue,
+    Literal,
+    ScalarValue,
+    SequenceValue,
+    Value,
+)
+from shardtypes.lang import Different, Equal, Size, broadcast, compare, format_shape
+
+UNKNOWN_ARRAY = ArrayValue(None)
+ONE = Size.const(1)
+Dims = tuple[Dimension, ...]
+
+
+def as_array(value: Value, x64: bool = False) -> ArrayValue | None:
+    """An array, or the rank-0 array that JAX makes of a Python number; None for anything else."""
+    if isinstance(value, ArrayValue):
+        return value
+    kind = number_kind(value)
+    if kind is None:
+        return None
+    name = {"bool": "bool", "int": "int32", "float": "float32", "complex": "complex64"}.get(kind)
+    if name is None:
+        return None
+    if x64:
+        name = {"int32": "int64", "float32": "float64", "complex64": "complex128"}.get(name, name)
+    return ArrayValue((), name, weak=kind != "bool", pending=frozenset())
+
+
+def number_kind(value: Value) -> str | None:
+    """``bool``, ``int``, ``float`` or ``complex`` for a Python number, else None."""
+    if isinstance(value, IntValue):
+        return "int"
+    if isinstance(value, ScalarValue):
+        return value.kind
+    if isinstance(value, Literal) and isinstance(value.value, (bool, float, complex)):
+        return type(value.value).__name__
+    return None
+
+
+def array(call: Call, name: str) -> ArrayValue:
+    """The argument as an array; an array of unknown rank where it is not known to be one."""
+    return as_array(call[name], call.ctx.x64) or UNKNOWN_ARRAY
+
+
+def arrays(call: Call, *names: str) -> list[ArrayValue]:
+    return [array(call, name) for name in names]
+
+
+def dims_of(*sizes: int | Size | None) -> Dims:
+    """Dimensions of these sizes, their sharding unknown."""
+    return tuple(Dimension(None if size is None else Size.of(size)) for size in sizes)
+
+
+def shown(value: ArrayValue) -> str:
+    """``'B L M'``, quoted: an array's shape in messages."""
+    if value.dims is None:
+        return "'...'"
+    return f"'{format_shape([d.size for d in value.dims])}'"
+
+
+def shown_sizes(sizes: Sequence[Size | None]) -> str:
+    return f"'{format_shape(list(sizes))}'"
+
+
+def shown_size(size: Size | None) -> str:
+    return format_shape([size])
+
+
+def rank_text(rank: int) -> str:
+    return "a scalar" if rank == 0 else f"{rank} dimension{'s' if rank > 1 else ''}"
+
+
+def different(ctx: OpContext, a: Size | None, b: Size | None) -> dict[str, int] | None:
+    """A witness if the sizes certainly differ for some call, else None."""
+    if a is None or b is None:
+        return None
+    verdict = compare(a, b, ctx.facts)
+    return verdict.witness if isinstance(verdict, Different) else None
+
+
+def same(ctx: OpContext, a: Size | None, b: Size | None) -> bool:
+    """Whether the sizes are certainly equal."""
+    return a is not None and b is not None and isinstance(compare(a, b, ctx.facts), Equal)
+
+
+def local_view_differs(a: ArrayValue, a_dim: Dimension, b: ArrayValue, b_dim: Dimension) -> bool:
+    """Whether, inside shard_map, the per-device sizes are not comparable through the global ones."""
+    return (a.manual or b.manual) and a_dim.axes != b_dim.axes
+
+
+def pick(a: Size, b: Size) -> Size:
+    """Of two equal sizes the one that says more: a constant, else the shorter text."""
+    return min(a, b, key=lambda size: (size.constant is None, "?" in str(size), len(str(size))))
+
+
+def merge_dims(ctx: OpContext, a: Dimension, b: Dimension) -> Dimension:
+    """One dimension for two that were found equal, or not known to be different."""
+    if a.size is None or b.size is None:
+        size = a.size if b.size is None else b.size
+    elif same(ctx, a.size, b.size):
+        size = pick(a.size, b.size)
+    else:
+        size = next((s for s in (a.size, b.size) if s.constant is not None), None) or pick(a.size, b.size)
+    return Dimension(size, a.axes if a.axes == b.axes else None)
+
+
+def broadcast_dimension(ctx: OpContext, a: Dimension, b: Dimension) -> Dimension | dict[str, int]:
+    """NumPy's rule for two dimensions; a witness where it fails."""
+    if a.size == ONE:
+        return b
+    if b.size == ONE:
+        return a
+    axes = a.axes if a.axes == b.axes else None
+    if a.size is None or b.size is None:
+        known = a.size if b.size is None else b.size
+        # only a known size above 1 decides: a symbol may be 1 and stretch
+        return Dimension(known if known is not None and (known.constant or 0) > 1 else None, axes)
+    outcome = broadcast(a.size, b.size, ctx.facts)
+    if isinstance(outcome, Different):
+        return outcome.witness
+    return Dimension(outcome if isinstance(outcome, Size) else None, axes)
+
+
+def broadcast_dims(
+    call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, code: str = "ST204"
+) -> Dims | None:
+    """The dimensions that arrays broadcast to; None where a rank is not known. Raises OpError where they cannot."""
+    result: Dims = ()
+    unknown = False
+    manual = any(operand.manual for operand in operands)
+    for i, operand in enumerate(operands):
+        if operand.dims is None:
+            unknown = True
+            continue
+        long, short = (result, operand.dims) if len(result) >= len(operand.dims) else (operand.dims, result)
+        out = list(long)
+        for k, dim in enumerate(short, start=len(long) - len(short)):
+            other = long[k]
+            if manual and dim.axes != other.axes and ONE not in (dim.size, other.size):
+                out[k] = Dimension(None)
+                continue
+            merged = broadcast_dimension(ctx, other, dim)
+            if not isinstance(merged, Dimension):
+                previous = next(o for o in operands[:i] if _clashes(ctx, o, operand, k - len(long)))
+                raise OpError(code, cannot_broadcast(call_name, previous, operand), merged, i)
+            out[k] = merged
+        result = tuple(out)
+    return None if unknown else result
+
+
+def _clashes(ctx: OpContext, a: ArrayValue, b: ArrayValue, k: int) -> bool:
+    if a.dims is None or b.dims is None or len(a.dims) < -k or len(b.dims) < -k:
+        return False
+    return not isinstance(broadcast_dimension(ctx, a.dims[k], b.dims[k]), Dimension)
+
+
+def cannot_broadcast(name: str, a: ArrayValue, b: ArrayValue) -> str:
+    return f"{name}: shapes {shown(a)} and {shown(b)} do not broadcast"
+
+
+def merge_pending(operands: Sequence[ArrayValue], kind: str = "nonlinear") -> frozenset[str] | None:
+    """What a result still awaits. ``kind`` is ``add``, ``multiply`` (linear in each operand) or ``nonlinear``."""
+    pendings = [operand.pending for operand in operands]
+    if all(p == frozenset() for p in pendings):
+        return frozenset()
+    if kind == "add" and len(set(pendings)) == 1:
+        return pendings[0]
+    if kind == "multiply":
+        some = [p for p in pendings if p != frozenset()]
+        if len(some) == 1:
+            return some[0]
+    return None
+
+
+def result_dtype(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext) -> tuple[str | None, bool]:
+    """Promoted dtype and whether it is weak; (None, False) where not known. Raises OpError where JAX refuses."""
+    if not operands:
+        return None, False
+    # weak operands last: promotion is a least upper bound of all of them, and only concrete ones decide
+    if any(operand.dtype is None for operand in operands):
+        return None, False
+    ordered = sorted(operands, key=lambda operand: operand.weak)
+    name, weak = ordered[0].dtype, ordered[0].weak
+    for operand in ordered[1:]:
+        assert name is not None and operand.dtype is not None
+        try:
+            promoted = dtypes.promote(name, weak, operand.dtype, operand.weak, ctx.x64)
+        except dtypes.NoPromotion:
+            message = f"{call_name}: {name} and {operand.dtype} have no implicit promotion; cast one with .astype"
+            raise OpError("ST212", message) from None
+        if promoted is None:
+            return None, False
+        name, weak = promoted
+    return name, weak
+
+
+def elementwise(
+    call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, *, kind: str = "nonlinear", code: str = "ST204"
+) -> ArrayValue:
+    """Broadcast and promote: the result of an elementwise function that keeps the promoted dtype."""
+    dims = broadcast_dims(call_name, operands, ctx, code)
+    dtype, weak = result_dtype(call_name, operands, ctx)
+    return ArrayValue(dims, dtype, weak, merge_pending(operands, kind), any(o.manual for o in operands))
+
+
+# --- axes ------------------------------------------------------------------------------------------------------
+
+
+def axis_error(call: Call, axis: int, operand: ArrayValue, rank: int) -> NoReturn:
+    least = f"-{rank}..{rank - 1}" if rank else "none"
+    shape = shown(operand)
+    raise OpError("ST208", f"{call.name}: axis {axis} is out of range for shape {shape} (axes {least})")
+
+
+def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) -> int:
+    """An axis argument, made non-negative. Raises UnknownArgument where it or the rank is not known."""
+    refuse_non_axis(call, value, operand)
+    axis = static_int(value)
+    if axis is None or rank is None:
+        raise UnknownArgument
+    if not -rank <= axis < rank:
+        axis_error(call, axis, operand, rank)
+    return axis % rank
+
+
+_ELEMENTWISE_TWINS = {"min": "minimum", "max": "maximum", "amin": "minimum", "amax": "maximum", "any": "logical_or",
+                      "all": "logical_and", "sum": "add"}  # fmt: skip
+
+
+def refuse_non_axis(call: Call, value: Value, operand: ArrayValue) -> None:
+    """An array where an axis belongs fails for every call: ``jnp.min(a, b)``."""
+    is_float = isinstance(value, Literal) and isinstance(value.value, (float, complex))
+    is_array = isinstance(value, ArrayValue) and (value.dims != () or dtypes.is_kind(value.dtype, "floating") is True)
+    if not (is_float or (is_array and isinstance(value, ArrayValue) and value.dims is not None)):
+        return
+    what = f"an array of shape {shown(value)}" if isinstance(value, ArrayValue) else "a float"
+    twin = _ELEMENTWISE_TWINS.get(call.last)
+    prefix = "np" if call.qualname.startswith("numpy.") else "jnp"
+    advice = f"; the elementwise function is {prefix}.{twin}" if twin and is_array else ""
+    raise OpError("ST213", f"{call.name}: {what} is passed as the axis{advice}", operand=1)
+
+
+def axes_argument(call: Call, value: Value, operand: ArrayValue) -> tuple[int, ...] | None:
+    """An axis argument that may be None (all axes), an int or several; non-negative. None means all."""
+    if is_none(value):
+        return None
+    rank = None if operand.dims is None else len(operand.dims)
+    if isinstance(value, SequenceValue):
+        axes = tuple(one_axis(call, item, rank, operand) for item in value.items)
+        repeated = next((axis for i, axis in enumerate(axes) if axis in axes[:i]), None)
+        if repeated is not None:
+            raise OpError("ST208", f"{call.name}: axis {repeated} is given twice for shape {shown(operand)}")
+        return axes
+    return (one_axis(call, value, rank, operand),)
+
+
+def sizes_argument(value: Value) -> list[Size | None] | None:
+    """A shape argument: an int or a sequence of ints. None where its length is not known."""
+    if isinstance(value, IntValue):
+        return [value.size]
+    if isinstance(value, SequenceValue):
+        return [size_of(item) for item in value.items]
+    return None
+
+
+def size_of(value: Value) -> Size | None:
+    if isinstance(value, IntValue):
+        return value.size
+    known = static_int(value)
+    return None if known is None else Size.const(known)
+
+
+def dtype_argument(call: Call, value: Value) -> tuple[str | None, bool]:
+    """A dtype argument: its name (None where not known), and whether one was given at all."""
+    if is_none(value):
+        return None, False
+    return dtype_name(value, call.ctx), True
+
+
+def dtype_name(value: Value, ctx: OpContext) -> str | None:
+    """The dtype that a value stands for where a dtype is wanted: ``jnp.float32``, ``'f4'``, ``float``, ``x.dtype``."""
+    if isinstance(value, DTypeValue):
+        return dtypes.canonical(value.name, ctx.x64) if value.name in dtypes.CONCRETE else value.name
+    if isinstance(value, ExternalValue):
+        return dtypes.dtype_from_name(value.qualname, ctx.x64)
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        return dtypes.dtype_from_name(value.value, ctx.x64)
+    return None
+
+
+def with_dims(value: ArrayValue, dims: Dims | None) -> ArrayValue:
+    """The array with other dimensions; dtype, pending sums and view stay."""
+    return replace(value, dims=dims, numpy=False)
+
+
+def with_dtype(value: ArrayValue, dtype: str | None, weak: bool = False) -> ArrayValue:
+    """The array with another dtype."""
+    return replace(value, dtype=dtype, weak=weak and dtype is not None, numpy=False)
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    total = ONE
+    for size in sizes:
+        total = total * size
+    return total

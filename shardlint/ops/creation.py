@@ -1,0 +1,211 @@
+"""Functions that make arrays."""
+
+from __future__ import annotations
+
+from shardlint import dtypes
+from shardlint.ops.arrays import (
+    UNKNOWN_ARRAY,
+    array,
+    as_array,
+    different,
+    dims_of,
+    dtype_argument,
+    merge_dims,
+    number_kind,
+    result_dtype,
+    shown,
+    size_of,
+    sizes_argument,
+    with_dtype,
+)
+from shardlint.ops.elementwise import names
+from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool, static_int
+from shardlint.ops.shape import broadcast_onto
+from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
+from shardtypes.lang import Size
+
+
+def made(call: Call, sizes: list[Size | None] | None, dtype: str | None, weak: bool = False) -> ArrayValue:
+    """A new array: nothing pending, on no axes that we know of."""
+    if sizes is not None and any((size.constant or 0) < 0 for size in sizes if size is not None):
+        raise OpError("ST206", f"{call.name}: a negative size")
+    dims = None if sizes is None else dims_of(*sizes)
+    return ArrayValue(dims, dtype, weak and dtype is not None, frozenset())
+
+
+def default_float(call: Call) -> str:
+    return "float64" if call.ctx.x64 else "float32"
+
+
+def default_int(call: Call) -> str:
+    return "int64" if call.ctx.x64 else "int32"
+
+
+@model("shape, dtype=None, *, device=None, out_sharding=None", *names("jax.numpy", "zeros ones empty"))
+def filled(call: Call) -> Value:
+    name, given = dtype_argument(call, call["dtype"])
+    return made(call, sizes_argument(call["shape"]), name if given else default_float(call))
+
+
+@model("shape, fill_value, dtype=None, *, device=None, out_sharding=None", "jax.numpy.full")
+@model("shape, fill_value, dtype=None, *, sharding=None", "jax.lax.full")
+def full(call: Call) -> Value:
+    name, given = dtype_argument(call, call["dtype"])
+    fill = as_array(call["fill_value"], call.ctx.x64) or UNKNOWN_ARRAY
+    sizes = sizes_argument(call["shape"])
+    if sizes is not None and fill.dims:
+        broadcast_onto(call, fill, sizes)
+    return made(call, sizes, name, False) if given else made(call, sizes, fill.dtype, fill.weak)
+
+
+@model("a, dtype=None, shape=None, *, device=None, out_sharding=None",
+       *names("jax.numpy", "zeros_like ones_like empty_like"))
+@model("a, fill_value, dtype=None, shape=None, *, device=None", "jax.numpy.full_like")
+@model("x, fill_value, dtype=None, shape=None, *, sharding=None", "jax.lax.full_like")
+def like(call: Call) -> Value:
+    value = array(call, "a" if "a" in call.args else "x")
+    name, given = dtype_argument(call, call["dtype"])
+    weak = value.weak and not given
+    dims = value.dims if is_none(call["shape"]) else None
+    if not is_none(call["shape"]):
+        sizes = sizes_argument(call["shape"])
+        dims = None if sizes is None else dims_of(*sizes)
+    return ArrayValue(dims, name if given else value.dtype, weak, frozenset(), value.manual)
+
+
+@model("object, dtype=None, copy=True, order='K', ndmin=0, *, device=None, out_sharding=None", "jax.numpy.array")
+@model("a, dtype=None, order=None, *, copy=None, device=None, out_sharding=None", "jax.numpy.asarray")
+def asarray(call: Call) -> Value:
+    source = call["object"] if "object" in call.args else call["a"]
+    value = nested(call, source)
+    name, given = dtype_argument(call, call["dtype"])
+    if "ndmin" in call.args and static_int(call["ndmin"]) != 0:
+        return with_dtype(UNKNOWN_ARRAY, name)
+    if given:
+        return with_dtype(value, name)
+    if isinstance(source, ArrayValue) and not source.numpy:
+        return with_dtype(value, value.dtype, value.weak and not call.last == "array")
+    if isinstance(source, SequenceValue):
+        return with_dtype(value, value.dtype)
+    weak = value.weak and call.last == "asarray"
+    return with_dtype(value, dtypes.canonical(value.dtype, call.ctx.x64) if value.dtype else None, weak)
+
+
+def nested(call: Call, value: Value) -> ArrayValue:
+    """The array of a nested sequence of numbers and arrays."""
+    if not isinstance(value, SequenceValue):
+        return as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
+    parts = [nested(call, item) for item in value.items]
+    if not parts:
+        return ArrayValue(dims_of(0), default_float(call), pending=frozenset())
+    dtype, weak = result_dtype(call.name, parts, call.ctx)
+    common = parts[0].dims
+    for part in parts:
+        if part.dims is None or common is None or part.manual:
+            return ArrayValue(None, dtype, weak)
+        clash = len(part.dims) != len(common) or any(
+            different(call.ctx, a.size, b.size) is not None for a, b in zip(common, part.dims, strict=True)
+        )
+        if clash:
+            witness = {}
+            if len(part.dims) == len(common):
+                pairs = zip(common, part.dims, strict=True)
+                witness = next(w for a, b in pairs if (w := different(call.ctx, a.size, b.size)) is not None)
+            raise OpError("ST209", f"{call.name}: rows of shapes {shown(parts[0])} and {shown(part)}", witness)
+        common = tuple(merge_dims(call.ctx, a, b) for a, b in zip(common, part.dims, strict=True))
+    assert common is not None
+    return ArrayValue((Dimension(Size.const(len(parts)), ()), *common), dtype, weak, frozenset())
+
+
+@model("start, stop=None, step=None, dtype=None, *, device=None, out_sharding=None", "jax.numpy.arange")
+def arange(call: Call) -> Value:
+    given = [call[name] for name in ("start", "stop", "step") if not is_none(call[name])]
+    name, has_dtype = dtype_argument(call, call["dtype"])
+    if not has_dtype:
+        kinds = {number_kind(value) for value in given}
+        name = default_int(call) if kinds == {"int"} else (default_float(call) if kinds <= {"int", "float"} else None)
+        if None in kinds:
+            name = None
+    length: Size | None = None
+    if all(isinstance(value, IntValue) for value in given):
+        start, stop, step = (size_of(call[part]) for part in ("start", "stop", "step"))
+        if is_none(call["stop"]):
+            start, stop = Size.const(0), start
+        length = _range_length(start, stop, Size.const(1) if is_none(call["step"]) else step)
+    return made(call, [length], name)
+
+
+def _range_length(start: Size | None, stop: Size | None, step: Size | None) -> Size | None:
+    if start is None or stop is None or step is None or step.constant == 0:
+        return None
+    by = step.constant
+    if by is None:
+        return None
+    length = stop - start if by > 0 else start - stop
+    if not length.is_nonnegative():
+        length = Size.maximum(length, Size.const(0))
+    return length if abs(by) == 1 else (length + abs(by) - 1) // abs(by)
+
+
+@model("start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None", "jax.numpy.linspace")
+@model("start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0", "jax.numpy.logspace")
+@model("start, stop, num=50, endpoint=True, dtype=None, axis=0", "jax.numpy.geomspace")
+def linspace(call: Call) -> Value:
+    start, stop = array(call, "start"), array(call, "stop")
+    if start.dims != () or stop.dims != () or static_bool(call.get("retstep")) is True:
+        raise UnknownArgument
+    if "retstep" in call.args and static_bool(call["retstep"]) is None:
+        return Unknown("retstep is not known")
+    name, given = dtype_argument(call, call["dtype"])
+    if not given:
+        weak = start.weak and stop.weak
+        concrete = dtypes.is_kind(start.dtype, "bool", "complex") is False
+        name = default_float(call) if weak and concrete else None
+    return made(call, [size_of(call["num"])], name)
+
+
+@model("N, M=None, k=0, dtype=None, *, device=None", "jax.numpy.eye")
+@model("n, dtype=None", "jax.numpy.identity")
+@model("N, M=None, k=0, dtype=None", "jax.numpy.tri")
+def eye(call: Call) -> Value:
+    first = size_of(call["N"] if "N" in call.args else call["n"])
+    other = first if is_none(call.get("M")) else size_of(call["M"])
+    name, given = dtype_argument(call, call["dtype"])
+    return made(call, [first, other], name if given else default_float(call))
+
+
+@model("*xi, copy=True, sparse=False, indexing='xy'", "jax.numpy.meshgrid")
+def meshgrid(call: Call) -> Value:
+    xi = call["xi"]
+    if not isinstance(xi, SequenceValue) or static_bool(call["sparse"]) is not False:
+        raise UnknownArgument
+    operands = [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in xi.items]
+    sizes: list[Size | None] = []
+    for operand in operands:
+        if operand.dims is not None and len(operand.dims) > 1:
+            raise OpError("ST208", f"{call.name}: needs vectors, got {shown(operand)}")
+        sizes.append(operand.dims[0].size if operand.dims else (Size.const(1) if operand.dims == () else None))
+    from shardlint.ops.registry import static_str
+
+    order = static_str(call["indexing"])
+    if order not in ("xy", "ij"):
+        raise UnknownArgument
+    if order == "xy" and len(sizes) >= 2:
+        sizes[0], sizes[1] = sizes[1], sizes[0]
+    return SequenceValue(tuple(ArrayValue(dims_of(*sizes), o.dtype, False, o.pending, o.manual) for o in operands), "list")
+
+
+@model("v, k=0", "jax.numpy.diag")
+def diag(call: Call) -> Value:
+    value, k = array(call, "v"), static_int(call["k"])
+    if value.dims is None or k is None:
+        raise UnknownArgument
+    if len(value.dims) == 1:
+        size = value.dims[0].size
+        total = None if size is None or value.manual else size + abs(k)
+        return ArrayValue(dims_of(total, total), value.dtype, value.weak, value.pending, value.manual)
+    if len(value.dims) != 2:
+        raise OpError("ST208", f"{call.name}: needs 1 or 2 dimensions, got {shown(value)}")
+    rows, columns = (dim.size for dim in value.dims)
+    same = rows is not None and rows == columns and k == 0 and not value.manual
+    return ArrayValue((Dimension(rows if same else None),), value.dtype, value.weak, value.pending, value.manual)

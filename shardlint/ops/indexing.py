@@ -1,0 +1,350 @@
+"""Indexing: ints, slices, None, Ellipsis, integer and boolean arrays, and ``.at[…]`` updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardlint import dtypes
+from shardlint.ops.arrays import (
+    ONE,
+    UNKNOWN_ARRAY,
+    Dims,
+    array,
+    as_array,
+    broadcast_dims,
+    different,
+    one_axis,
+    shown,
+    shown_size,
+    size_of,
+    sizes_argument,
+    with_dims,
+    with_dtype,
+)
+from shardlint.ops.elementwise import names
+from shardlint.ops.registry import (
+    Call,
+    OpContext,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_int,
+)
+from shardlint.ops.shape import broadcast_onto
+from shardlint.ops.slices import ZERO, slice_length
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    ExternalValue,
+    IntValue,
+    Literal,
+    PartialValue,
+    SequenceValue,
+    SliceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+
+AT = "jax.Array.at"
+
+
+def index(receiver: Value, index_value: Value, ctx: OpContext) -> Value:
+    """``receiver[index]``. Raises OpError where it certainly fails."""
+    if isinstance(receiver, ArrayValue):
+        return index_array(receiver, index_value, ctx)
+    if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
+        return PartialValue(receiver.func, (*receiver.args, index_value))
+    if isinstance(receiver, SequenceValue):
+        return _index_sequence(receiver, index_value)
+    if isinstance(receiver, DictValue):
+        return _index_dict(receiver, index_value)
+    if isinstance(receiver, Literal) and isinstance(receiver.value, str):
+        position = static_int(index_value)
+        if position is not None and -len(receiver.value) <= position < len(receiver.value):
+            return Literal(receiver.value[position])
+        return StringValue()
+    return Unknown("an item of something unknown")
+
+
+def _index_sequence(receiver: SequenceValue, index_value: Value) -> Value:
+    position = static_int(index_value)
+    if position is not None:
+        if -len(receiver.items) <= position < len(receiver.items):
+            return receiver.items[position]
+        count = len(receiver.items)
+        raise OpError("ST214", f"index {position} is out of range for a {receiver.kind} of {count}")
+    if isinstance(index_value, SliceValue):
+        parts = [index_value.lower, index_value.upper, index_value.step]
+        if all(is_none(part) or static_int(part) is not None for part in parts):
+            low, high, step = (static_int(part) for part in parts)
+            if step != 0:
+                return SequenceValue(receiver.items[slice(low, high, step)], receiver.kind)
+    return Unknown("an item at an unknown position")
+
+
+def _index_dict(receiver: DictValue, index_value: Value) -> Value:
+    key = static_int(index_value) if isinstance(index_value, IntValue) else None
+    if isinstance(index_value, Literal):
+        key = index_value.value  # type: ignore[assignment]  # any constant is a key
+    elif key is None:
+        return Unknown("an item under an unknown key")
+    for known, value in receiver.items:
+        if known == key and isinstance(known, bool) == isinstance(key, bool):
+            return value
+    return Unknown("no such key in the dict as known")
+
+
+@dataclass(slots=True)
+class _Result:
+    """Dimensions built so far; advanced indices gather in one place, ``at`` (None: none met)."""
+
+    dims: list[Dimension]
+    advanced: list[ArrayValue]
+    at: int | None = None
+    apart: bool = False
+    closed: bool = False
+
+    def add_advanced(self, value: ArrayValue) -> None:
+        if self.at is None:
+            self.at = len(self.dims)
+        elif self.closed:
+            self.apart = True
+        self.advanced.append(value)
+
+    def add(self, dim: Dimension) -> None:
+        self.dims.append(dim)
+        self.closed = self.at is not None
+
+
+def _consumed(item: Value) -> int:
+    if is_none(item) or _is_ellipsis(item):
+        return 0
+    if isinstance(item, ArrayValue) and dtypes.is_kind(item.dtype, "bool"):
+        return len(item.dims or ())
+    return 1
+
+
+def _is_ellipsis(item: Value) -> bool:
+    return isinstance(item, Literal) and item.value is Ellipsis
+
+
+def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
+    """The array that an index selects; rank unknown where an index is of unknown kind."""
+    items = list(index_value.items) if isinstance(index_value, SequenceValue) and index_value.kind == "tuple" else None
+    items = [index_value] if items is None else items
+    if not all(_understood(item) for item in items):
+        return with_dims(value, None)
+    if any(isinstance(item, ArrayValue) and dtypes.is_kind(item.dtype, "floating", "complex") for item in items):
+        raise OpError("ST214", f"an array of floats is no index into {shown(value)}; indices are integers or booleans")
+    if value.dims is None:
+        return with_dims(value, None)
+    needed = sum(_consumed(item) for item in items)
+    ellipses = sum(_is_ellipsis(item) for item in items)
+    if ellipses > 1:
+        raise OpError("ST214", "an index has two ellipses")
+    if needed > len(value.dims):
+        message = f"{needed} indices for an array of shape {shown(value)}, which has {len(value.dims)}"
+        raise OpError("ST214", message)
+    if not ellipses:
+        items.append(Literal(Ellipsis))
+    return with_dims(value, _select(value, items, needed, ctx))
+
+
+def _understood(item: Value) -> bool:
+    if isinstance(item, ArrayValue):
+        return item.dims is not None and dtypes.is_kind(item.dtype, "bool") is not None
+    if isinstance(item, Literal):
+        return item.value is None or item.value is Ellipsis
+    return isinstance(item, (IntValue, SliceValue))
+
+
+def _select(value: ArrayValue, items: list[Value], needed: int, ctx: OpContext) -> Dims:
+    assert value.dims is not None
+    has_arrays = any(isinstance(item, ArrayValue) for item in items)
+    result = _Result([], [])
+    position = 0
+    for item in items:
+        if is_none(item):
+            result.add(Dimension(ONE, ()))
+        elif _is_ellipsis(item):
+            for _ in range(len(value.dims) - needed):
+                result.add(value.dims[position])
+                position += 1
+            result.closed = result.at is not None
+        elif isinstance(item, SliceValue):
+            result.add(_sliced(value, value.dims[position], item))
+            position += 1
+        elif isinstance(item, ArrayValue):
+            position += _advance(value, position, item, result, ctx)
+        else:
+            if has_arrays:
+                result.add_advanced(ArrayValue((), "int32"))
+            position += 1
+    if not result.advanced:
+        return tuple(result.dims)
+    gathered = broadcast_dims("indexing", result.advanced, ctx, "ST214")
+    assert gathered is not None
+    at = 0 if result.apart else (result.at or 0)
+    gathered = tuple(Dimension(dim.size) for dim in gathered)
+    return (*result.dims[:at], *gathered, *result.dims[at:])
+
+
+def _advance(value: ArrayValue, position: int, item: ArrayValue, result: _Result, ctx: OpContext) -> int:
+    """Take in one index array; a mask stands for as many index arrays as it has dimensions."""
+    assert value.dims is not None and item.dims is not None
+    if not dtypes.is_kind(item.dtype, "bool"):
+        result.add_advanced(item)
+        return 1
+    for k, mask in enumerate(item.dims):
+        dim = value.dims[position + k]
+        witness = None if value.manual else different(ctx, dim.size, mask.size)
+        if witness is not None:
+            raise OpError("ST214", f"a mask of shape {shown(item)} does not fit {shown(value)}", witness)
+    result.add_advanced(ArrayValue((Dimension(None),), "int32"))
+    return len(item.dims)
+
+
+def _sliced(value: ArrayValue, dim: Dimension, item: SliceValue) -> Dimension:
+    if all(is_none(part) for part in (item.lower, item.upper, item.step)):
+        return dim
+    if value.manual and dim.axes != ():
+        return Dimension(None)
+    step = 1 if is_none(item.step) else static_int(item.step)
+    if step == -1 and is_none(item.lower) and is_none(item.upper):
+        return dim
+    if step is None or step < 1:
+        return Dimension(None)
+    lower = ZERO if is_none(item.lower) else size_of(item.lower)
+    upper = dim.size if is_none(item.upper) else size_of(item.upper)
+    axes = () if dim.axes == () else None
+    return Dimension(slice_length(dim.size, lower, upper, step), axes)
+
+
+# --- .at[…] ------------------------------------------------------------------------------------------------------
+
+_OPTIONS = "indices_are_sorted=False, unique_indices=False, mode=None, out_sharding=None, wrap_negative_indices=True"
+
+
+@model(f"array, index, values, {_OPTIONS}",
+       *names(AT, "set add subtract multiply mul divide power min max"))  # fmt: skip
+def at_update(call: Call) -> Value:
+    """The array as it was; what is written must broadcast to what is indexed."""
+    value = array(call, "array")
+    selected = index_array(value, call["index"], call.ctx)
+    written = as_array(call["values"], call.ctx.x64)
+    if isinstance(selected, ArrayValue) and selected.dims is not None and written is not None:
+        if written.dims is not None:
+            try:
+                broadcast_onto(call, written, [dim.size for dim in selected.dims])
+            except OpError as error:
+                message = f"{call.name}: {shown(written)} does not broadcast to the indexed shape {shown(selected)}"
+                raise OpError("ST214", message, error.witness) from None
+    pending = value.pending if written is not None and value.pending == written.pending else None
+    return ArrayValue(value.dims, value.dtype, value.weak, pending, value.manual)
+
+
+@model(f"array, index, func, {_OPTIONS}", f"{AT}.apply")
+def at_apply(call: Call) -> Value:
+    value = array(call, "array")
+    index_array(value, call["index"], call.ctx)
+    return value
+
+
+@model(f"array, index, *, fill_value=None, {_OPTIONS}", f"{AT}.get")
+def at_get(call: Call) -> Value:
+    return index_array(array(call, "array"), call["index"], call.ctx)
+
+
+# --- functions ---------------------------------------------------------------------------------------------------
+
+
+@model("a, indices, axis=None, out=None, mode=None, unique_indices=False, indices_are_sorted=False, fill_value=None",
+       "jax.numpy.take")
+def take(call: Call) -> Value:
+    value, where = array(call, "a"), as_array(call["indices"]) or UNKNOWN_ARRAY
+    if dtypes.is_kind(where.dtype, "floating", "complex"):
+        raise OpError("ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1)
+    if where.dims is None:
+        return with_dims(value, None)
+    gathered = tuple(Dimension(dim.size) for dim in where.dims)
+    if is_none(call["axis"]):
+        return with_dims(value, gathered)
+    if value.dims is None:
+        return value
+    axis = one_axis(call, call["axis"], len(value.dims), value)
+    return with_dims(value, value.dims[:axis] + gathered + value.dims[axis + 1 :])
+
+
+@model("arr, indices, axis=-1, mode=None, fill_value=None", "jax.numpy.take_along_axis")
+def take_along_axis(call: Call) -> Value:
+    value, where = array(call, "arr"), array(call, "indices")
+    if dtypes.is_kind(where.dtype, "floating", "complex", "bool"):
+        raise OpError("ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1)
+    if value.dims is None or where.dims is None or is_none(call["axis"]):
+        return with_dims(value, None)
+    if len(value.dims) != len(where.dims):
+        raise OpError("ST214", f"{call.name}: {shown(value)} and indices {shown(where)} differ in rank")
+    axis = one_axis(call, call["axis"], len(value.dims), value)
+    trimmed = [with_dims(v, v.dims[:axis] + v.dims[axis + 1 :]) for v in (value, where) if v.dims is not None]
+    others = broadcast_dims(call.name, trimmed, call.ctx, "ST214")
+    assert others is not None
+    return with_dims(value, (*others[:axis], Dimension(where.dims[axis].size), *others[axis:]))
+
+
+@model("operand, start_indices, slice_sizes", "jax.lax.dynamic_slice")
+def dynamic_slice(call: Call) -> Value:
+    value = array(call, "operand")
+    sizes = sizes_argument(call["slice_sizes"])
+    if sizes is None:
+        return with_dims(value, None)
+    starts = call["start_indices"]
+    if value.dims is not None:
+        if len(sizes) != len(value.dims):
+            raise OpError("ST214", f"{call.name}: {len(sizes)} slice sizes for shape {shown(value)}")
+        if isinstance(starts, SequenceValue) and len(starts.items) != len(value.dims):
+            raise OpError("ST214", f"{call.name}: {len(starts.items)} start indices for shape {shown(value)}")
+        for dim, size in zip(value.dims, sizes, strict=True):
+            if value.manual or dim.size is None or size is None:
+                continue
+            if dim.size.constant is not None and size.constant is not None and size.constant > dim.size.constant:
+                message = f"{call.name}: a slice of {shown_size(size)} from {shown(value)}"
+                raise OpError("ST214", message)
+    kept = value.dims or ()
+    return with_dims(
+        value,
+        tuple(
+            kept[i] if i < len(kept) and size is not None and kept[i].size == size else Dimension(size)
+            for i, size in enumerate(sizes)
+        ),
+    )
+
+
+@model("operand, start_index, slice_size, axis=0", "jax.lax.dynamic_slice_in_dim")
+@model("operand, index, axis=0, keepdims=True", "jax.lax.dynamic_index_in_dim", "jax.lax.index_in_dim")
+def slice_in_dim(call: Call) -> Value:
+    value = array(call, "operand")
+    if value.dims is None:
+        return value
+    axis = one_axis(call, call["axis"], len(value.dims), value)
+    if "slice_size" in call.args:
+        middle: Dims = (Dimension(size_of(call["slice_size"])),)
+    else:
+        keep = static_int(call["keepdims"])
+        if keep is None:
+            raise UnknownArgument
+        middle = (Dimension(ONE, ()),) if keep else ()
+    return with_dims(value, value.dims[:axis] + middle + value.dims[axis + 1 :])
+
+
+@model("operand, update, start_indices", "jax.lax.dynamic_update_slice")
+@model("operand, update, start_index, axis", "jax.lax.dynamic_update_slice_in_dim",
+       "jax.lax.dynamic_update_index_in_dim")
+def dynamic_update(call: Call) -> Value:
+    value, update = array(call, "operand"), array(call, "update")
+    if call.last == "dynamic_update_slice" and value.dims is not None and update.dims is not None:
+        if len(value.dims) != len(update.dims):
+            raise OpError("ST214", f"{call.name}: an update of shape {shown(update)} in {shown(value)}: ranks differ")
+    return with_dtype(value, value.dtype, value.weak)

@@ -1,0 +1,209 @@
+"""Attributes and methods of arrays, dtypes, sequences and strings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shardlint import dtypes
+from shardlint.ops.arrays import product, with_dims
+from shardlint.ops.indexing import AT, index_array
+from shardlint.ops.registry import (
+    MODELS,
+    OpContext,
+    OpError,
+    apply,
+    static_int,
+)
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    DTypeValue,
+    ExternalValue,
+    IntValue,
+    Literal,
+    MethodValue,
+    PartialValue,
+    ScalarValue,
+    SequenceValue,
+    SliceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+# Methods that are the function of that name with the array as first argument.
+FUNCTION_METHODS = frozenset(
+    """all any argmax argmin argsort astype clip conj conjugate cumprod cumsum dot max mean min prod ptp repeat round
+    sort squeeze std sum swapaxes take var diagonal trace nonzero searchsorted compress choose argpartition""".split()
+)
+_KEEPING = frozenset({"block_until_ready", "copy", "__array__", "to_device", "copy_to_host_async", "addressable_data"})
+
+
+def attribute(receiver: Value, name: str, ctx: OpContext) -> Value:
+    """``receiver.name``. Methods come back as MethodValue; ``x.at`` as a PartialValue that ``index`` completes."""
+    if isinstance(receiver, ArrayValue):
+        return _array_attribute(receiver, name)
+    if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
+        return PartialValue(ExternalValue(f"{AT}.{name}"), receiver.args)
+    if isinstance(receiver, SequenceValue) and receiver.names is not None and name in receiver.names:
+        return receiver.items[receiver.names.index(name)]
+    if isinstance(receiver, DTypeValue):
+        return _dtype_attribute(receiver, name)
+    if isinstance(receiver, SliceValue) and name in ("start", "stop", "step"):
+        return {"start": receiver.lower, "stop": receiver.upper, "step": receiver.step}[name]
+    if isinstance(receiver, (SequenceValue, DictValue, StringValue)):
+        return MethodValue(receiver, name)
+    if isinstance(receiver, Literal) and isinstance(receiver.value, (str, bytes)):
+        return MethodValue(receiver, name)
+    if isinstance(receiver, ExternalValue):
+        return ExternalValue(f"{receiver.qualname}.{name}")
+    return Unknown(f".{name} of something unknown")
+
+
+def _array_attribute(value: ArrayValue, name: str) -> Value:
+    if name == "shape":
+        if value.dims is None:
+            return Unknown("the shape of an array of unknown rank")
+        # per-device sizes of sharded dimensions are not the global ones kept here
+        hidden = [value.manual and dim.axes != () for dim in value.dims]
+        return SequenceValue(
+            tuple(IntValue(None if h else dim.size) for dim, h in zip(value.dims, hidden, strict=True))
+        )
+    if name == "ndim":
+        return IntValue(None if value.dims is None else Size.const(len(value.dims)))
+    if name == "size":
+        return IntValue(_count(value))
+    if name == "dtype":
+        return DTypeValue(value.dtype)
+    if name == "T":
+        return with_dims(value, None if value.dims is None else value.dims[::-1])
+    if name == "mT":
+        return apply("jax.numpy.matrix_transpose", [value], {}, OpContext())
+    if name in ("real", "imag"):
+        return apply(f"jax.numpy.{name}", [value], {}, OpContext())
+    if name == "at":
+        return PartialValue(ExternalValue(AT), (value,))
+    if name in ("itemsize", "nbytes"):
+        return IntValue(None)
+    if name in ("sharding", "aval", "weak_type", "device", "flat", "addressable_shards", "global_shards", "is_deleted"):
+        return Unknown(f".{name} of an array")
+    return MethodValue(value, name)
+
+
+def _count(value: ArrayValue) -> Size | None:
+    if value.dims is None:
+        return None
+    sizes = [None if value.manual and dim.axes != () else dim.size for dim in value.dims]
+    known = [size for size in sizes if size is not None]
+    return product(known) if len(known) == len(sizes) else None
+
+
+def _dtype_attribute(value: DTypeValue, name: str) -> Value:
+    if name == "name":
+        return Literal(value.name) if value.name in dtypes.CONCRETE else StringValue()
+    if name in ("type", "dtype"):
+        return value
+    return IntValue(None) if name == "itemsize" else Unknown(f".{name} of a dtype")
+
+
+def method(
+    receiver: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
+) -> Value:
+    """``receiver.name(*args, **kwargs)``. Raises OpError for a certain mismatch."""
+    if isinstance(receiver, ArrayValue):
+        return _array_method(receiver, name, args, kwargs, ctx)
+    if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
+        return apply(f"{AT}.{name}", [*receiver.args, *args], kwargs, ctx)
+    if isinstance(receiver, DictValue):
+        return _dict_method(receiver, name, args)
+    if isinstance(receiver, SequenceValue):
+        return _sequence_method(receiver, name, args)
+    if isinstance(receiver, StringValue):
+        return StringValue() if name in _STRING_TO_STRING else Unknown(f".{name}() of a string")
+    if isinstance(receiver, Literal) and isinstance(receiver.value, str):
+        return _string_method(receiver.value, name, args)
+    return Unknown(f".{name}() of something unknown")
+
+
+def _array_method(
+    value: ArrayValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
+) -> Value:
+    prefix = "numpy." if value.numpy else "jax.numpy."
+    if name in _KEEPING:
+        return value
+    if name == "__getitem__" and len(args) == 1:
+        return index_array(value, args[0], ctx)
+    if name in ("item", "tolist"):
+        if name == "item" and not args:
+            kind = dtypes.KIND_OF.get(value.dtype or "")
+            if kind in ("signed", "unsigned"):
+                return IntValue(None)
+            return ScalarValue({"bool": "bool", "complex": "complex"}.get(kind, "float")) if kind else Unknown(".item()")
+        return Unknown(f".{name}() of an array")
+    own = f"jax.Array.{name}"
+    qualname = own if own in MODELS else (prefix + name if name in FUNCTION_METHODS else None)
+    if qualname is None:
+        return Unknown(f"no model for the array method .{name}()")
+    try:
+        result = apply(qualname, [value, *args], kwargs, ctx)
+    except OpError as error:
+        for short in ("jnp.", "np."):
+            if error.message.startswith(f"{short}{name}:"):
+                error = OpError(error.code, error.message.removeprefix(short[:-1]), error.witness, error.operand)
+        raise error from None
+    if value.numpy and isinstance(result, ArrayValue):
+        return ArrayValue(result.dims, None if name != "astype" else result.dtype, numpy=True)
+    return result
+
+
+_STRING_TO_STRING = frozenset("lower upper strip lstrip rstrip format join replace title removeprefix removesuffix".split())
+
+
+def _string_method(text: str, name: str, args: Sequence[Value]) -> Value:
+    known = [arg.value for arg in args if isinstance(arg, Literal) and isinstance(arg.value, str)]
+    if len(known) == len(args):
+        if name in ("lower", "upper", "strip") and len(known) <= 1:
+            return Literal(str(getattr(text, name)(*known)))
+        if name in ("startswith", "endswith") and len(known) == 1:
+            return Literal(bool(getattr(text, name)(*known)))
+        if name in ("removeprefix", "removesuffix") and len(known) == 1:
+            return Literal(str(getattr(text, name)(*known)))
+        if name == "split" and len(known) <= 1 and known != [""]:
+            return SequenceValue(tuple(Literal(part) for part in text.split(*known)), "list")
+    return StringValue() if name in _STRING_TO_STRING else Unknown(f".{name}() of a string")
+
+
+def _sequence_method(value: SequenceValue, name: str, args: Sequence[Value]) -> Value:
+    if name == "index" and len(args) == 1 and args[0] in value.items:
+        return IntValue(Size.const(value.items.index(args[0])))
+    if name == "copy":
+        return value
+    if name == "_asdict" and value.names is not None:
+        return DictValue(tuple(zip(value.names, value.items, strict=True)))
+    return Unknown(f".{name}() of a {value.kind}")
+
+
+def _dict_method(value: DictValue, name: str, args: Sequence[Value]) -> Value:
+    if name == "items":
+        return SequenceValue(
+            tuple(SequenceValue((_key(key), item)) for key, item in value.items), "list"
+        )
+    if name == "keys":
+        return SequenceValue(tuple(_key(key) for key, _ in value.items), "list")
+    if name == "values":
+        return SequenceValue(tuple(item for _, item in value.items), "list")
+    if name == "copy":
+        return value
+    if name == "get" and args:
+        key = args[0].value if isinstance(args[0], Literal) else static_int(args[0])
+        if key is not None:
+            default: Value = args[1] if len(args) > 1 else Literal(None)
+            return next((item for known, item in value.items if known == key), default)
+    return Unknown(f".{name}() of a dict")
+
+
+def _key(key: object) -> Value:
+    if isinstance(key, int) and not isinstance(key, bool):
+        return IntValue(Size.const(key))
+    return Literal(key)

@@ -1,0 +1,291 @@
+"""Python's operators on abstract values: arrays, symbolic integers, numbers, strings, sequences."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from shardlint.ops.arrays import as_array, number_kind
+from shardlint.ops.registry import OpContext, OpError, apply, static_int
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    DTypeValue,
+    IntValue,
+    Literal,
+    ScalarValue,
+    SequenceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Different, Equal, Size
+from shardtypes.lang import compare as compare_sizes
+
+BINARY_FUNCTIONS = {
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
+    "//": "floor_divide",
+    "%": "remainder",
+    "**": "power",
+    "@": "matmul",
+    "&": "bitwise_and",
+    "|": "bitwise_or",
+    "^": "bitwise_xor",
+    "<<": "left_shift",
+    ">>": "right_shift",
+}
+_COMPARISONS = {
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+_PYTHON: dict[str, Callable[[object, object], object]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
+    """``left op right``. Raises OpError for a certain mismatch of arrays."""
+    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+        return _array_binary(op, left, right, ctx)
+    if isinstance(left, IntValue) and isinstance(right, IntValue):
+        return _int_binary(op, left, right)
+    if number_kind(left) and number_kind(right):
+        return _number_binary(op, left, right)
+    if isinstance(left, SequenceValue) or isinstance(right, SequenceValue):
+        return _sequence_binary(op, left, right)
+    if isinstance(left, Literal) and isinstance(right, Literal) and isinstance(left.value, (str, bytes)):
+        if op == "+" and type(left.value) is type(right.value):
+            return Literal(left.value + right.value)  # type: ignore[operator]  # both str or both bytes
+        return StringValue()
+    if isinstance(left, StringValue) or (isinstance(left, Literal) and isinstance(left.value, str)):
+        return StringValue() if op in ("+", "%", "*") else Unknown("an operator on strings")
+    if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
+        return DictValue(tuple({**dict(left.items), **dict(right.items)}.items()))
+    return Unknown(f"operand of {op} is unknown")
+
+
+def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
+    operands = [as_array(left, ctx.x64), as_array(right, ctx.x64)]
+    if operands[0] is None or operands[1] is None:
+        return Unknown(f"operand of {op} is unknown")
+    function = BINARY_FUNCTIONS[op]
+    both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
+    if op == "@" and (number_kind(left) or number_kind(right)):
+        return Unknown("matmul with a number")
+    if op == "**" and isinstance(right, IntValue) and isinstance(left, ArrayValue) and not both_numpy:
+        if left.dtype is not None:  # an integer exponent keeps the dtype
+            return apply("jax.numpy.square", [left], {}, ctx) if left.dtype != "bool" else Unknown("bool ** int")
+    try:
+        return apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx)
+    except OpError as error:
+        raise OpError(error.code, _as_operator(error.message, function, op), error.witness, error.operand) from None
+
+
+def _as_operator(message: str, function: str, op: str) -> str:
+    for prefix in ("jnp.", "np."):
+        if message.startswith(prefix + function):
+            return op + message.removeprefix(prefix + function)
+    return message
+
+
+def _int_binary(op: str, left: IntValue, right: IntValue) -> Value:
+    a, b = left.size, right.size
+    if op == "/":
+        return ScalarValue("float")
+    if a is None or b is None:
+        return IntValue(None)
+    if op == "+":
+        return IntValue(a + b)
+    if op == "-":
+        return IntValue(a - b)
+    if op == "*":
+        return IntValue(a * b)
+    x, y = a.constant, b.constant
+    if op in ("//", "%"):
+        if y == 0:
+            return IntValue(None)
+        if y is None and not b.is_nonnegative():
+            return IntValue(None)
+        return IntValue(a // b if op == "//" else a % b)
+    if op == "**" and y is not None and 0 <= y <= 8:
+        result = Size.const(1)
+        for _ in range(y):
+            result = result * a
+        return IntValue(result)
+    if x is not None and y is not None:
+        if op == "**" and y < 0:
+            return ScalarValue("float")
+        if op == "**" and (y > 64 or abs(x) > 64):
+            return IntValue(None)
+        if op in ("<<", ">>"):
+            return IntValue(Size.const(x << y if op == "<<" else x >> y)) if 0 <= y < 64 else IntValue(None)
+        if op in ("&", "|", "^", "**"):
+            return IntValue(Size.const({"&": x & y, "|": x | y, "^": x ^ y}.get(op, x**y if op == "**" else 0)))
+    return IntValue(None)
+
+
+def _known(value: Value) -> object:
+    if isinstance(value, Literal):
+        return value.value
+    return static_int(value)
+
+
+def _number_binary(op: str, left: Value, right: Value) -> Value:
+    a, b = _known(left), _known(right)
+    if a is not None and b is not None and op in _PYTHON:
+        try:
+            return _number(_PYTHON[op](a, b))
+        except (ArithmeticError, TypeError):
+            return Unknown(f"the program's {op} fails")
+    kinds = [number_kind(left) or "", number_kind(right) or ""]
+    for kind in ("complex", "float"):
+        if kind in kinds:
+            return ScalarValue(kind)
+    return ScalarValue("float") if op == "/" else IntValue(None)
+
+
+def _number(value: object) -> Value:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return IntValue(Size.const(value))
+    return Literal(value)
+
+
+def _sequence_binary(op: str, left: Value, right: Value) -> Value:
+    if op == "+" and isinstance(left, SequenceValue) and isinstance(right, SequenceValue):
+        if left.kind == right.kind:
+            return SequenceValue(left.items + right.items, left.kind)
+        return Unknown("sequences of two kinds")
+    if op == "*":
+        sequence, times = (left, right) if isinstance(left, SequenceValue) else (right, left)
+        count = static_int(times)
+        if isinstance(sequence, SequenceValue) and count is not None and len(sequence.items) * max(count, 0) <= 1000:
+            return SequenceValue(sequence.items * count, sequence.kind)
+    return Unknown("a sequence of unknown length")
+
+
+def unary(op: str, value: Value, ctx: OpContext) -> Value:
+    """``- + ~ not`` applied to a value."""
+    if op == "not":
+        truth = truth_of(value)
+        return ScalarValue("bool") if truth is None else Literal(not truth)
+    if isinstance(value, ArrayValue):
+        name = {"-": "negative", "+": "positive", "~": "bitwise_not"}[op]
+        return apply(("numpy." if value.numpy else "jax.numpy.") + name, [value], {}, ctx)
+    if isinstance(value, IntValue):
+        if value.size is None:
+            return value
+        return IntValue({"-": -value.size, "+": value.size, "~": -value.size - 1}[op])
+    if isinstance(value, Literal) and isinstance(value.value, (bool, float, complex)) and op != "~":
+        return _number(-value.value if op == "-" else +value.value)
+    return value if isinstance(value, ScalarValue) and value.kind != "bool" else Unknown(f"operand of {op} is unknown")
+
+
+def truth_of(value: Value) -> bool | None:
+    """Whether a value counts as true, where that is known."""
+    if isinstance(value, Literal):
+        return bool(value.value)
+    if isinstance(value, IntValue):
+        if value.size is None:
+            return None
+        if value.size.constant is not None:
+            return bool(value.size.constant)
+        return None
+    if isinstance(value, (SequenceValue, DictValue)):
+        return bool(value.items)
+    return None
+
+
+def compare(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
+    """One comparison: a known bool, a bool array, or a bool of unknown value."""
+    if op in ("is", "is not"):
+        return _identity(op, left, right)
+    if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+        a, b = as_array(left, ctx.x64), as_array(right, ctx.x64)
+        if op not in _COMPARISONS or a is None or b is None:
+            return ScalarValue("bool") if op in ("in", "not in") else Unknown(f"operand of {op} is unknown")
+        both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
+        function = _COMPARISONS[op]
+        try:
+            return apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx)
+        except OpError as error:
+            raise OpError(error.code, _as_operator(error.message, function, op), error.witness) from None
+    answer = _decide(op, left, right, ctx)
+    if answer is None:
+        return ScalarValue("bool") if not isinstance(left, Unknown) else Unknown("comparison")
+    return Literal(answer)
+
+
+def _identity(op: str, left: Value, right: Value) -> Value:
+    for a, b in ((left, right), (right, left)):
+        if isinstance(b, Literal) and b.value is None:
+            if isinstance(a, Literal):
+                return Literal((a.value is None) == (op == "is"))
+            if not isinstance(a, Unknown):
+                return Literal(op == "is not")
+    return ScalarValue("bool")
+
+
+def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
+    if op in ("in", "not in"):
+        return _contains(op, left, right, ctx)
+    if isinstance(left, IntValue) and isinstance(right, IntValue):
+        return _decide_sizes(op, left.size, right.size, ctx)
+    if isinstance(left, SequenceValue) and isinstance(right, SequenceValue) and op in ("==", "!="):
+        if len(left.items) != len(right.items):
+            return op == "!="
+        parts = [_decide("==", a, b, ctx) for a, b in zip(left.items, right.items, strict=True)]
+        equal = False if False in parts else (None if None in parts else True)
+        return None if equal is None else equal == (op == "==")
+    if isinstance(left, DTypeValue) and isinstance(right, DTypeValue) and op in ("==", "!="):
+        if left.name is None or right.name is None:
+            return None
+        return (left.name == right.name) == (op == "==")
+    a, b = _known(left), _known(right)
+    none = Literal(None) in (left, right)
+    if (a is None or b is None) and not (none and isinstance(left, Literal) and isinstance(right, Literal)):
+        return None
+    if op not in _PYTHON:
+        return None
+    try:
+        return bool(_PYTHON[op](a, b))
+    except TypeError:
+        return None
+
+
+def _contains(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
+    items: list[Value]
+    if isinstance(right, SequenceValue):
+        items = list(right.items)
+    elif isinstance(right, DictValue):
+        items = [_number(key) for key, _ in right.items]
+    else:
+        return None
+    parts = [_decide("==", left, item, ctx) for item in items]
+    found = True if True in parts else (None if None in parts else False)
+    return None if found is None else found == (op == "in")
+
+
+def _decide_sizes(op: str, a: Size | None, b: Size | None, ctx: OpContext) -> bool | None:
+    """Only what holds for all sizes is an answer."""
+    if a is None or b is None:
+        return None
+    if op in ("==", "!="):
+        verdict = compare_sizes(a, b, ctx.facts)
+        if isinstance(verdict, Equal):
+            return op == "=="
+        if isinstance(verdict, Different) and (a - b).constant is not None:
+            return op == "!="
+        return None
+    difference = (a - b).constant
+    if difference is not None:
+        return {"<": difference < 0, "<=": difference <= 0, ">": difference > 0, ">=": difference >= 0}[op]
+    return None

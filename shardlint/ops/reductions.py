@@ -1,0 +1,213 @@
+"""Reductions, scans along an axis, sorting, softmax and norms."""
+
+from __future__ import annotations
+
+from shardlint import dtypes
+from shardlint.ops.arrays import (
+    ONE,
+    UNKNOWN_ARRAY,
+    Dims,
+    array,
+    arrays,
+    as_array,
+    axes_argument,
+    broadcast_dims,
+    dims_of,
+    dtype_argument,
+    elementwise,
+    one_axis,
+    product,
+    with_dtype,
+)
+from shardlint.ops.elementwise import cleared, names, to_inexact
+from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool
+from shardlint.values import ArrayValue, Dimension, Literal, SequenceValue, Value
+
+
+def reduced_dims(call: Call, value: ArrayValue, axis: Value, keepdims: Value) -> Dims | None:
+    """The dimensions left by a reduction; None where the rank is not known."""
+    keep = static_bool(keepdims)
+    try:
+        axes = axes_argument(call, axis, value)
+    except UnknownArgument:
+        return value.dims and tuple(Dimension(None) for _ in value.dims) if keep else None
+    if keep is None:
+        return None
+    if axes is None:
+        if keep:
+            return None if value.dims is None else dims_of(*(1 for _ in value.dims))
+        return ()
+    assert value.dims is not None
+    if keep:
+        return tuple(Dimension(ONE, ()) if i in axes else dim for i, dim in enumerate(value.dims))
+    return tuple(dim for i, dim in enumerate(value.dims) if i not in axes)
+
+
+def accumulator(name: str | None, x64: bool) -> str | None:
+    """The dtype in which ``sum`` adds: bools and small ints widen to 32 bits, or 64 with x64."""
+    kind = dtypes.KIND_OF.get(name or "")
+    if kind == "bool":
+        return "int64" if x64 else "int32"
+    if kind == "unsigned":
+        return "uint64" if x64 else "uint32"
+    if kind == "signed":
+        return "int64" if x64 else "int32"
+    return name if kind is not None or dtypes.is_kind(name, "floating", "complex") else None
+
+
+_WHERE = "initial=None, where=None"
+
+
+_FALSE = Literal(False)
+
+
+@model(f"a, axis=None, dtype=None, out=None, keepdims=False, {_WHERE}, promote_integers=True",
+       *names("jax.numpy", "sum prod"))
+@model("a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None", "jax.numpy.nansum",
+       "jax.numpy.nanprod")
+@model("a, axis=None, dtype=None, out=None, keepdims=False, *, where=None", "jax.numpy.mean", "jax.numpy.nanmean")
+@model("a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None, correction=None, mean=None",
+       *names("jax.numpy", "std var"))
+@model("a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where=None",
+       *names("jax.numpy", "nanstd nanvar"))
+@model(f"a, axis=None, out=None, keepdims=False, {_WHERE}", *names("jax.numpy", "max min amax amin nanmax nanmin"))
+@model("a, axis=None, out=None, keepdims=False, *, where=None", *names("jax.numpy", "all any"))
+@model("a, axis=None, out=None, overwrite_input=False, keepdims=False", *names("jax.numpy", "median nanmedian"))
+@model("a, axis=None, keepdims=False", "jax.numpy.count_nonzero")
+@model("a, axis=None, out=None, keepdims=False", "jax.numpy.ptp")
+def reduce(call: Call) -> Value:
+    value = array(call, "a")
+    dims = reduced_dims(call, value, call["axis"], call["keepdims"])
+    where = as_array(call.get("where"))
+    if where is not None and where.dims is not None and value.dims is not None:
+        broadcast_dims(call.name, [value, where], call.ctx)
+    _refuse_empty(call, value, dims)
+    name, given = dtype_argument(call, call.get("dtype"))
+    linear = call.last in ("sum", "mean")
+    out = value if linear else cleared(value)
+    dtype, weak = value.dtype, value.weak
+    if given:
+        dtype, weak = name, False
+    elif call.last in ("sum", "prod", "nansum", "nanprod"):
+        promote = static_bool(call.get("promote_integers")) if "promote_integers" in call.args else True
+        dtype = accumulator(dtype, call.ctx.x64) if promote else None
+    elif call.last in ("all", "any"):
+        dtype, weak = "bool", False
+    elif call.last == "count_nonzero":
+        dtype, weak = ("int64" if call.ctx.x64 else "int32"), False
+    elif call.last in ("mean", "nanmean", "median", "nanmedian", "std", "var", "nanstd", "nanvar"):
+        dtype = dtypes.inexact(dtype, x64=call.ctx.x64)
+        if call.last not in ("mean", "nanmean") and dtypes.is_kind(dtype, "complex") is not False:
+            dtype = None
+        weak = False if call.last in ("median", "nanmedian") else weak
+    elif call.last in ("max", "min", "amax", "amin") and not is_none(call["initial"]):
+        dtype = None
+    return with_dtype(ArrayValue(dims, None, pending=out.pending, manual=value.manual), dtype, weak)
+
+
+def _refuse_empty(call: Call, value: ArrayValue, dims: Dims | None) -> None:
+    """``max`` of no elements has no answer."""
+    if call.last not in ("max", "min", "amax", "amin", "argmax", "argmin") or value.dims is None or dims is None:
+        return
+    if not is_none(call.get("initial")) or not any(dim.size == 0 for dim in value.dims):
+        return
+    if call.last.startswith("arg"):
+        return
+    reduced = axes_argument(call, call["axis"], value)
+    if any(dim.size == 0 for i, dim in enumerate(value.dims) if reduced is None or i in reduced):
+        raise OpError("ST204", f"{call.name}: no elements along the reduced axis, and no initial value")
+
+
+@model("a, axis=None, out=None, keepdims=None", *names("jax.numpy", "argmax argmin nanargmax nanargmin"))
+def arg_reduce(call: Call) -> Value:
+    value = array(call, "a")
+    if isinstance(call["axis"], SequenceValue):
+        return UNKNOWN_ARRAY
+    keep = call["keepdims"]
+    from_none = reduced_dims(call, value, call["axis"], keep if not is_none(keep) else _FALSE)
+    return with_dtype(ArrayValue(from_none, None, False, cleared(value).pending, value.manual), _index(call))
+
+
+def _index(call: Call) -> str:
+    return "int64" if call.ctx.x64 else "int32"
+
+
+@model("a, axis=None, b=None, keepdims=False, return_sign=False, where=None",
+       "jax.nn.logsumexp", "jax.scipy.special.logsumexp")
+def logsumexp(call: Call) -> Value:
+    value = array(call, "a")
+    weights = as_array(call["b"])
+    if not is_none(call["b"]):
+        value = elementwise(call.name, [value, weights or UNKNOWN_ARRAY], call.ctx)
+    dims = reduced_dims(call, value, call["axis"], call["keepdims"])
+    out = to_inexact(ArrayValue(dims, value.dtype, value.weak, cleared(value).pending, value.manual), call.ctx)
+    signed = static_bool(call["return_sign"])
+    if signed is None:
+        raise UnknownArgument
+    return SequenceValue((out, with_dtype(out, None))) if signed else out
+
+
+@model("x, axis=-1, where=None, initial=None", "jax.nn.softmax", "jax.nn.log_softmax")
+@model("x, axis=-1, mean=None, variance=None, epsilon=1e-05, where=None", "jax.nn.standardize")
+def softmax(call: Call) -> Value:
+    """Keeps the shape; the axis must exist."""
+    value = array(call, "x")
+    try:
+        axes_argument(call, call["axis"], value)
+    except UnknownArgument:
+        pass  # the shape does not depend on it
+    out = to_inexact(cleared(value), call.ctx)
+    mask = as_array(call["where"])
+    if is_none(call["where"]):
+        return out
+    return with_dtype(elementwise(call.name, [out, mask or UNKNOWN_ARRAY], call.ctx), None)
+
+
+@model("a, axis=None, dtype=None, out=None", *names("jax.numpy", "cumsum cumprod nancumsum nancumprod"))
+@model("x, /, *, axis=None, dtype=None, include_initial=False", "jax.numpy.cumulative_sum", "jax.numpy.cumulative_prod")
+def cumulate(call: Call) -> Value:
+    """``axis=None`` flattens."""
+    value = array(call, "a" if "a" in call.args else "x")
+    if static_bool(call.get("include_initial")) or "include_initial" in call.args:
+        raise UnknownArgument
+    name, given = dtype_argument(call, call["dtype"])
+    dtype = name if given else value.dtype
+    if not given and dtypes.is_kind(dtype, "bool") is not False:
+        dtype = _index(call) if value.dtype == "bool" else None
+    weak = value.weak and not given
+    pending = value.pending if call.last == "cumsum" else cleared(value).pending
+    dims = value.dims
+    if is_none(call["axis"]):
+        dims = flattened(value)
+    elif value.dims is not None:
+        try:
+            one_axis(call, call["axis"], len(value.dims), value)
+        except UnknownArgument:
+            pass
+    return with_dtype(ArrayValue(dims, None, pending=pending, manual=value.manual), dtype, weak)
+
+
+def flattened(value: ArrayValue) -> Dims | None:
+    """The one dimension of a flattened array, its size unknown where one of its factors is."""
+    if value.dims is None:
+        return (Dimension(None),)
+    sizes = [dim.size for dim in value.dims]
+    known = [size for size in sizes if size is not None]
+    local = value.manual and any(dim.axes != () for dim in value.dims)
+    if len(value.dims) == 1:
+        return value.dims
+    return (Dimension(None if local or len(known) < len(sizes) else product(known)),)
+
+
+@model("a, axis=-1, *, kind=None, order=None, stable=True, descending=False", "jax.numpy.sort", "jax.numpy.argsort")
+def sort(call: Call) -> Value:
+    value = array(call, "a")
+    out = cleared(value)
+    if is_none(call["axis"]):
+        out = ArrayValue(flattened(value), out.dtype, out.weak, out.pending, out.manual)
+    elif value.dims is not None:
+        try:
+            one_axis(call, call["axis"], len(value.dims), value)
+        except UnknownArgument:
+            pass
+    return with_dtype(out, _index(call)) if call.last == "argsort" else out

@@ -1,0 +1,289 @@
+"""The registry of op models: what a function does to shapes and dtypes, by qualified name.
+
+A model is a small function from a ``Call`` (bound arguments) to an abstract value. It raises ``OpError`` where some
+call that the annotations allow certainly fails, and answers with something unknown wherever it cannot tell.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar
+
+from shardlint.values import ArrayValue, DictValue, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
+from shardtypes.lang import Facts, Size
+
+
+class OpError(Exception):
+    """A certain mismatch.
+
+    ``code`` is the rule (``'ST204'``), ``witness`` an assignment of sizes for which the program fails (empty: it
+    fails for every size), ``operand`` the index of the positional argument to point at, if one is to blame.
+    """
+
+    def __init__(
+        self, code: str, message: str, witness: Mapping[str, int] | None = None, operand: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.witness: dict[str, int] = dict(witness or {})
+        self.operand = operand
+
+
+class UnknownArgument(Exception):
+    """Raised inside a model for an argument whose value is not known: the result is an unknown array."""
+
+
+CallBack: TypeAlias = Callable[[Value, Sequence[Value], Mapping[str, Value]], Value]
+
+
+def _cannot_call(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    return Unknown("a function passed as an argument")
+
+
+@dataclass(slots=True)
+class OpContext:
+    """What a model sees of the program around the call.
+
+    ``facts`` hold on the path and may grow (``reshape`` adds divisibility); ``call`` evaluates a function value, for
+    models that take functions; ``x64`` is JAX's setting of that name, off by default; ``mesh`` gives axis sizes.
+    """
+
+    facts: Facts = field(default_factory=Facts)
+    call: CallBack = _cannot_call
+    x64: bool = False
+    mesh: Mapping[str, int | None] = field(default_factory=dict)
+    numpy: bool = False
+    """Set while a NumPy function runs through the model of its ``jax.numpy`` twin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """``kind`` is ``positional``, ``keyword``, ``*`` or ``**``; ``default`` is None for a required one."""
+
+    name: str
+    kind: str
+    default: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a modelled function, as users may pass them."""
+
+    parameters: tuple[Parameter, ...]
+
+    def bind(self, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value] | None:
+        """Arguments by parameter name, defaults filled in; None where the call does not fit."""
+        bound: dict[str, Value] = {}
+        rest = list(args)
+        named = dict(kwargs)
+        for parameter in self.parameters:
+            if parameter.kind == "*":
+                bound[parameter.name] = SequenceValue(tuple(rest))
+                rest = []
+            elif parameter.kind == "**":
+                bound[parameter.name] = DictValue(tuple(named.items()))
+                named = {}
+            elif parameter.kind == "positional" and rest:
+                if parameter.name in named:
+                    return None
+                bound[parameter.name] = rest.pop(0)
+            elif parameter.name in named:
+                bound[parameter.name] = named.pop(parameter.name)
+            elif parameter.default is not None:
+                bound[parameter.name] = parameter.default
+            else:
+                return None
+        return None if rest or named else bound
+
+
+def constant(value: object) -> Value:
+    """The abstract value of a Python constant."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return IntValue(Size.const(value))
+    if isinstance(value, tuple):
+        return SequenceValue(tuple(constant(item) for item in value))
+    return Literal(value)
+
+
+@lru_cache(maxsize=None)
+def parse_signature(text: str) -> Signature:
+    """``'a, axis=None, *, keepdims=False'`` → Signature. Positional parameters may be passed by name, too."""
+    function = ast.parse(f"def _({text}): pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    missing = len(positional) - len(arguments.defaults)
+    parameters = []
+    for i, arg in enumerate(positional):
+        default = constant(ast.literal_eval(arguments.defaults[i - missing])) if i >= missing else None
+        parameters.append(Parameter(arg.arg, "positional", default))
+    if arguments.vararg is not None:
+        parameters.append(Parameter(arguments.vararg.arg, "*", None))
+    for arg, default_node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        default = None if default_node is None else constant(ast.literal_eval(default_node))
+        parameters.append(Parameter(arg.arg, "keyword", default))
+    if arguments.kwarg is not None:
+        parameters.append(Parameter(arguments.kwarg.arg, "**", None))
+    return Signature(tuple(parameters))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a modelled function, its arguments bound to parameter names."""
+
+    qualname: str
+    args: Mapping[str, Value]
+    ctx: OpContext
+
+    def __getitem__(self, name: str) -> Value:
+        return self.args[name]
+
+    def get(self, name: str) -> Value:
+        """The argument, or the value None where the function has no such parameter."""
+        return self.args.get(name, NONE)
+
+    @property
+    def name(self) -> str:
+        """The function as users write it: ``jnp.sum``."""
+        return short_name(self.qualname)
+
+    @property
+    def last(self) -> str:
+        """The last part of the qualified name: ``sum``."""
+        return self.qualname.rpartition(".")[2]
+
+
+NONE = Literal(None)
+ModelFunction: TypeAlias = Callable[[Call], Value]
+_F = TypeVar("_F", bound=ModelFunction)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One modelled function."""
+
+    qualname: str
+    function: ModelFunction
+    signature: Signature
+
+
+_models: dict[str, Model] = {}
+MODELS: Mapping[str, Model] = MappingProxyType(_models)
+
+
+def model(signature: str, *qualnames: str) -> Callable[[_F], _F]:
+    """Register the decorated function as the model of every name given; names may differ in behaviour by
+    ``call.last``."""
+
+    def register(function: _F) -> _F:
+        parsed = parse_signature(signature)
+        for qualname in qualnames:
+            if qualname in _models:
+                raise ValueError(f"two models for {qualname}")
+            _models[qualname] = Model(qualname, function, parsed)
+        return function
+
+    return register
+
+
+_SHORT = (
+    ("jax.numpy.", "jnp."),
+    ("jax.Array.at.", ".at[…]."),
+    ("jax.Array.", "."),
+    ("jax.lax.", "lax."),
+    ("numpy.", "np."),
+    ("builtins.", ""),
+)
+
+
+def short_name(qualname: str) -> str:
+    """``jax.numpy.sum`` → ``jnp.sum``: how messages name a function."""
+    for prefix, short in _SHORT:
+        if qualname.startswith(prefix):
+            return short + qualname.removeprefix(prefix)
+    return qualname
+
+
+def find_model(qualname: str) -> Model | None:
+    """The model of a function; a NumPy function falls back on its ``jax.numpy`` twin."""
+    found = _models.get(qualname)
+    if found is None and qualname.startswith("numpy."):
+        found = _models.get("jax." + qualname)
+    return found
+
+
+def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext) -> Value:
+    """The result of calling a function outside the project, by its qualified name.
+
+    Raises OpError for a certain mismatch. A function without a model gives ``Unknown('no model for …')``; so does a
+    call that does not fit the function's signature.
+    """
+    found = find_model(qualname)
+    if found is None:
+        return Unknown(f"no model for {qualname}")
+    bound = found.signature.bind(args, kwargs)
+    if bound is None:
+        return Unknown(f"arguments of {short_name(qualname)} not understood")
+    numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
+    if not numpy_twin:
+        return _run(found, Call(qualname, bound, ctx))
+    inner = OpContext(ctx.facts, ctx.call, True, ctx.mesh, numpy=True)
+    try:
+        result = _run(found, Call(qualname, bound, inner))
+    except OpError as error:
+        if error.code == "ST212":  # NumPy promotes by rules of its own
+            return Unknown(f"dtype of {short_name(qualname)}")
+        raise
+    ctx.facts = inner.facts
+    return as_numpy(result)
+
+
+def _run(found: Model, call: Call) -> Value:
+    try:
+        return found.function(call)
+    except UnknownArgument:
+        return ArrayValue(None)
+
+
+def as_numpy(value: Value) -> Value:
+    """What a ``jax.numpy`` model computed, as the NumPy twin returns it: same shape, dtype by NumPy's own rules."""
+    if isinstance(value, ArrayValue):
+        return ArrayValue(value.dims, None, numpy=True)
+    if isinstance(value, SequenceValue):
+        return SequenceValue(tuple(as_numpy(item) for item in value.items), value.kind, value.names)
+    return value
+
+
+def is_none(value: Value) -> bool:
+    return isinstance(value, Literal) and value.value is None
+
+
+def static_int(value: Value) -> int | None:
+    """The value of a Python int or bool that is known, else None."""
+    if isinstance(value, IntValue) and value.size is not None:
+        return value.size.constant
+    if isinstance(value, Literal) and isinstance(value.value, bool):
+        return int(value.value)
+    return None
+
+
+def static_bool(value: Value) -> bool | None:
+    """The truth of a known bool or int, else None."""
+    known = static_int(value)
+    return None if known is None else bool(known)
+
+
+def static_str(value: Value) -> str | None:
+    return value.value if isinstance(value, Literal) and isinstance(value.value, str) else None
+
+
+def is_number(value: Value) -> bool:
+    """Whether the value is certainly a Python number or bool."""
+    if isinstance(value, Literal):
+        return isinstance(value.value, (bool, float, complex))
+    return isinstance(value, (IntValue, ScalarValue))
