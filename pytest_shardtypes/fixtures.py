@@ -1,0 +1,96 @@
+"""The fixtures of ``pytest --shardtypes``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import pytest
+from jax.sharding import AbstractMesh, Mesh
+
+import shardtypes
+from pytest_shardtypes import assertions, invariant, meshes
+from pytest_shardtypes import collectives as compiled
+from pytest_shardtypes.axes import BadMesh, MeshAxes
+from pytest_shardtypes.session import RUN
+
+
+@pytest.fixture(autouse=True)
+def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
+    """The mesh that this test is to run under, in force while it runs; None where it asks for none."""
+    try:
+        axes = _wanted(request)
+        mesh = None if axes is None else meshes.build_mesh(axes)
+    except BadMesh as error:
+        pytest.fail(str(error), pytrace=False)
+    if mesh is None:
+        yield None
+        return
+    with jax.set_mesh(mesh):
+        yield mesh
+
+
+@pytest.fixture
+def mesh(_shardtypes_mesh: Mesh | None) -> Mesh:
+    """The mesh of the marker ``mesh`` or ``meshes``, else of ``--shardtypes-mesh``; it is in force during the test."""
+    if _shardtypes_mesh is None:
+        pytest.fail(
+            "no mesh to use: mark the test, as in @pytest.mark.mesh(d=2, t=4), or set --shardtypes-mesh=d=2,t=4",
+            pytrace=False,
+        )
+    return _shardtypes_mesh
+
+
+@pytest.fixture
+def abstract_mesh() -> Callable[..., AbstractMesh]:
+    """``abstract_mesh(d=64, t=1024, axis_types='explicit')``: a mesh of any size, without devices."""
+    return meshes.abstract_mesh
+
+
+@pytest.fixture
+def assert_sharding() -> Callable[[Any, Any], None]:
+    """``assert_sharding(x, 'B/d M')``: fail unless the array, or each array of a tree, lies as declared."""
+    return assertions.assert_sharding
+
+
+@pytest.fixture
+def shard() -> Callable[..., Any]:
+    """``shard(x, f32['B/d M'])``: the value placed on the mesh in force as the annotation says."""
+    return shardtypes.shard
+
+
+@pytest.fixture
+def layout() -> Callable[..., shardtypes.Layout]:
+    """``layout(x)``: how a value lies on its mesh; its text is a shape string."""
+    return shardtypes.layout
+
+
+@pytest.fixture
+def mesh_invariant() -> Callable[..., None]:
+    """``mesh_invariant(f, *args)``: fail unless every mesh gives the numbers that one device gives."""
+    return invariant.mesh_invariant
+
+
+@pytest.fixture
+def collectives() -> Callable[..., tuple[compiled.Collective, ...]]:
+    """``collectives(f, *args)``: the communication that the compiler put in, with axes, bytes and source lines."""
+    return compiled.collectives
+
+
+@pytest.fixture
+def assert_collectives() -> Callable[..., None]:
+    """``assert_collectives(f, *args, all_gather=0, psum=1)``: fail unless the compiled function has these numbers."""
+    return compiled.assert_collectives
+
+
+def _wanted(request: pytest.FixtureRequest) -> MeshAxes | None:
+    parameter = getattr(request, "param", None)
+    if isinstance(parameter, MeshAxes):
+        return parameter
+    marker = request.node.get_closest_marker("mesh")
+    if marker is not None:
+        return meshes.marked_mesh(marker)
+    if {"mesh", "mesh_invariant"} & set(request.fixturenames):
+        return request.config.stash[RUN].options.mesh
+    return None

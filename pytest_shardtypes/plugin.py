@@ -1,0 +1,108 @@
+"""The module that pytest loads, in every test run of every project that has shardtypes installed.
+
+It therefore imports pytest and the standard library only, and does nothing but declare options and markers until
+``--shardtypes`` (or ``shardtypes = true`` in the configuration) turns the rest on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pytest
+
+ENTRY_POINT = "shardtypes"
+MODULE = "pytest_shardtypes.plugin"
+
+MARKERS = (
+    "mesh(*, axis_types='auto', **axes): run the test with this mesh in force, as in @pytest.mark.mesh(d=2, t=4)",
+    "meshes(*specs, axis_types='auto'): run the test once on each mesh, as in @pytest.mark.meshes('d=8', 'd=2,t=4')",
+)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the options; each has a twin of the same name, with underscores, in the configuration file."""
+    _block_second_name(pluginmanager)
+    group = parser.getgroup("shardtypes", "shardtypes: shapes and shardings of JAX arrays")
+    group.addoption(
+        "--shardtypes",
+        action="store_true",
+        default=None,
+        help="check annotations in the project's packages, on several forced CPU devices",
+    )
+    group.addoption(
+        "--shardtypes-devices",
+        metavar="N",
+        default=None,
+        help="CPU devices to force (default 8); 0 takes the devices that are there",
+    )
+    group.addoption(
+        "--shardtypes-mesh",
+        metavar="AXES",
+        default=None,
+        help="mesh of the fixture `mesh` where a test has no marker, as in d=2,t=4",
+    )
+    group.addoption(
+        "--shardtypes-packages",
+        metavar="NAMES",
+        default=None,
+        help="packages to check, separated by commas (default: the packages in the root directory)",
+    )
+    group.addoption(
+        "--shardtypes-trace",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="trace annotated functions abstractly, as test items of their own (default: yes)",
+    )
+    group.addoption(
+        "--shardtypes-report",
+        metavar="PATH",
+        default=None,
+        help="write what was checked to PATH, which ends in .html or .json",
+    )
+    parser.addini("shardtypes", "turn --shardtypes on", type="bool", default=False)
+    parser.addini("shardtypes_devices", "twin of --shardtypes-devices", type="int", default=None)
+    parser.addini("shardtypes_mesh", "twin of --shardtypes-mesh", type="string", default=None)
+    parser.addini("shardtypes_packages", "twin of --shardtypes-packages", type="linelist", default=None)
+    parser.addini("shardtypes_trace", "twin of --shardtypes-trace", type="bool", default=True)
+    parser.addini("shardtypes_report", "twin of --shardtypes-report", type="string", default=None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Force the devices before any conftest.py can start JAX."""
+    if wanted(early_config, early_config.known_args_namespace):
+        from pytest_shardtypes import session
+
+        session.start(early_config, early_config.known_args_namespace)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers always (for ``--strict-markers``), everything else only when wanted."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    if wanted(config, config.option):
+        from pytest_shardtypes import session
+
+        session.start(config, config.option).configure()
+
+
+def wanted(config: pytest.Config, options: argparse.Namespace) -> bool:
+    """Whether this run asked for the plugin; a value that is no boolean is a usage error."""
+    if getattr(options, "shardtypes", None):
+        return True
+    try:
+        return bool(config.getini("shardtypes"))
+    except (TypeError, ValueError) as error:
+        raise pytest.UsageError(f"shardtypes in {config.inipath}: {error}; write true or false") from None
+
+
+def _block_second_name(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Let ``-p pytest_shardtypes.plugin`` (or ``pytest_plugins``) and the installed entry point be the same plugin.
+
+    pluggy refuses one module under two names, so the name that did not come first is blocked.
+    """
+    own = pluginmanager.get_name(sys.modules[__name__])
+    for other in (ENTRY_POINT, MODULE):
+        if other != own and not pluginmanager.is_blocked(other):
+            pluginmanager.set_blocked(other)

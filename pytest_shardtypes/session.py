@@ -1,0 +1,141 @@
+"""One run of ``pytest --shardtypes``: what is switched on when, and switched off again in the end."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_shardtypes.axes import BadMesh
+from pytest_shardtypes.devices import ForcedDevices, WrongDevices
+from pytest_shardtypes.options import Options, read_options
+
+if TYPE_CHECKING:
+    from pytest_shardtypes.hook import PackageHook
+
+_WORKER_KEY = "shardtypes"
+_MESH_FIXTURE = "_shardtypes_mesh"
+
+
+def start(config: pytest.Config, options: argparse.Namespace) -> Run:
+    """The run of this configuration, begun on the first call. Raises ``pytest.UsageError``."""
+    run = config.stash.get(RUN, None)
+    if run is None:
+        run = config.stash[RUN] = Run(config, read_options(config, options))
+        run.begin()
+    return run
+
+
+class Run:
+    """The hooks that act while ``--shardtypes`` is on, and what they share."""
+
+    def __init__(self, config: pytest.Config, options: Options) -> None:
+        self.config = config
+        self.options = options
+        self.forced = None if options.devices is None else ForcedDevices(options.devices)
+        self.hook: PackageHook | None = None
+        self._configured = False
+        self._workers: list[Mapping[str, object]] = []
+
+    def begin(self) -> None:
+        """Force devices and start checking, before anything of the project is imported."""
+        if importlib.util.find_spec("jax") is None:
+            raise pytest.UsageError("--shardtypes needs JAX: pip install 'shardtypes[jax]'")
+        if self.forced is not None:
+            self.forced.force()
+        try:
+            from pytest_shardtypes import hook
+        except ImportError as error:
+            raise pytest.UsageError(f"--shardtypes cannot start: JAX or typeguard does not import: {error}") from error
+        packages = self.options.packages or hook.packages_in(self.config.rootpath)
+        self.hook = hook.PackageHook(packages)
+        self.hook.install()
+
+    def configure(self) -> None:
+        """Register hooks and fixtures; force again, for a conftest.py may have started JAX its own way."""
+        if self._configured:
+            return
+        self._configured = True
+        from pytest_shardtypes import fixtures
+
+        self.config.pluginmanager.register(self, "shardtypes-run")
+        self.config.pluginmanager.register(fixtures, "shardtypes-fixtures")
+        if self.forced is not None:
+            self.forced.force()
+
+    def pytest_report_header(self) -> str:
+        """One line at the top of the run."""
+        assert self.hook is not None
+        devices = "the devices that are there" if self.forced is None else f"{self.forced.count} CPU devices"
+        packages = ", ".join(self.hook.packages) or "no packages found in the root directory"
+        mesh = f"; mesh {self.options.mesh}" if self.options.mesh else ""
+        return f"shardtypes: {devices}{mesh}; checks {packages}"
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run a test marked with ``meshes`` once on each of them."""
+        marker = metafunc.definition.get_closest_marker("meshes")
+        if marker is None:
+            return
+        from pytest_shardtypes.meshes import marked_meshes
+
+        try:
+            if metafunc.definition.get_closest_marker("mesh") is not None:
+                raise BadMesh("a test has the marker mesh or the marker meshes, not both")
+            meshes = marked_meshes(marker)
+        except BadMesh as error:
+            raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
+        metafunc.parametrize(_MESH_FIXTURE, meshes, indirect=True, ids=[str(axes) for axes in meshes])
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the devices once every test module is imported: a module may have started JAX with others."""
+        if self.forced is not None and session.items:
+            try:
+                self.forced.verify()
+            except WrongDevices as error:
+                raise pytest.UsageError(f"--shardtypes: {error}") from None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self) -> object:
+        """Hand what was counted to the controller, if this is an xdist worker."""
+        result = yield
+        output = getattr(self.config, "workeroutput", None)
+        if output is not None:
+            from pytest_shardtypes import coverage
+
+            assert self.hook is not None
+            output[_WORKER_KEY] = coverage.take(self.hook).to_json()
+        return result
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Collect what a worker counted; a worker that crashed has nothing to give."""
+        counted = getattr(node, "workeroutput", {}).get(_WORKER_KEY)
+        if counted is not None:
+            self._workers.append(counted)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print what was checked, over all workers, and write the report."""
+        if hasattr(self.config, "workerinput"):
+            return
+        from pytest_shardtypes import coverage, report, summary
+
+        assert self.hook is not None
+        total = coverage.merge([coverage.take(self.hook), *map(coverage.Coverage.from_json, self._workers)])
+        terminalreporter.section("shardtypes")
+        for line in summary.lines(total):
+            terminalreporter.line(line)
+        if self.options.report is not None:
+            terminalreporter.line(report.write(total, self.options.report))
+
+    def pytest_unconfigure(self) -> None:
+        """Leave the process as it was found."""
+        if self.hook is not None:
+            self.hook.uninstall()
+        if self.forced is not None:
+            self.forced.restore()
+
+
+RUN = pytest.StashKey[Run]()

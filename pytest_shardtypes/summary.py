@@ -1,0 +1,41 @@
+"""The words of the terminal section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_shardtypes.coverage import Coverage
+
+LISTED = 20
+
+
+def lines(coverage: Coverage) -> Iterator[str]:
+    """What a run checked and what it did not, a line each."""
+    checks = ", ".join(f"{count} {kind}" for kind, count in sorted(coverage.checks.items(), reverse=True))
+    yield f"checks run: {checks or 'none'}"
+    for reason, count in sorted(coverage.not_possible.items()):
+        yield f"not possible, {count} times: {reason}"
+    for name in coverage.never_imported:
+        yield f"package {name}: no test imported it, so nothing in it was checked"
+    for name in coverage.too_early:
+        yield f"package {name}: imported before the checks were installed (by a plugin or -p), so it was not checked"
+    if coverage.declared:
+        reached = len(coverage.declared) - len(coverage.unreached)
+        yield f"annotated functions reached: {reached} of {len(coverage.declared)}"
+    yield from _listed("never called by a test", [f"{name} ({coverage.declared[name]})" for name in coverage.unreached])
+    if coverage.dimensions:
+        verified = len(coverage.dimensions) - len(coverage.unverified)
+        yield f"sharded dimensions verified on more than one device: {verified} of {len(coverage.dimensions)}"
+    yield from _listed(
+        "sharding never verified", [f"{name}, {role}, dimension {dim}" for name, role, dim in coverage.unverified]
+    )
+
+
+def _listed(title: str, entries: list[str]) -> Iterator[str]:
+    if not entries:
+        return
+    yield f"{title}:"
+    for entry in entries[:LISTED]:
+        yield f"  {entry}"
+    if len(entries) > LISTED:
+        yield f"  and {len(entries) - LISTED} more (all of them with --shardtypes-report)"

@@ -1,0 +1,106 @@
+"""Forced devices, whoever starts JAX first."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from pytest_shardtypes.devices import ForcedDevices, merged_xla_flags
+
+from .conftest import Run
+
+COUNTS = """
+    import jax, os
+    import jax.numpy as jnp
+
+    def test_devices():
+        assert len(jax.devices()) == {count}
+
+    def test_sharded_array():
+        mesh = jax.make_mesh(({count},), ("d",))
+        x = jax.device_put(jnp.ones({count}), jax.NamedSharding(mesh, jax.P("d")))
+        assert len(x.addressable_shards) == {count}
+"""
+
+
+def test_flags_of_the_user_stay() -> None:
+    flags = "--xla_dump_to=/tmp/x --xla_force_host_platform_device_count=2 --xla_cpu_enable_fast_math=false"
+    assert merged_xla_flags(flags, 8) == (
+        "--xla_dump_to=/tmp/x --xla_cpu_enable_fast_math=false --xla_force_host_platform_device_count=8"
+    )
+    assert merged_xla_flags("", 4) == "--xla_force_host_platform_device_count=4"
+
+
+def test_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    environ = {"XLA_FLAGS": "--xla_a=1", "HOME": os.sep}
+    forced = ForcedDevices(4, environ)
+    forced.force()
+    assert environ["JAX_NUM_CPU_DEVICES"] == "4"
+    assert environ["JAX_PLATFORMS"] == "cpu"
+    forced.force()
+    forced.restore()
+    assert environ == {"XLA_FLAGS": "--xla_a=1", "HOME": os.sep}
+
+
+def test_nothing_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(COUNTS.format(count=8))
+    result = run("--shardtypes")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["shardtypes: 8 CPU devices; checks no packages found*"])
+
+
+def test_conftest_and_module_level_arrays_start_jax_first(pytester: pytest.Pytester, run: Run) -> None:
+    """Both at once: the conftest starts the backend with one device, a module keeps an array of it."""
+    pytester.makeini("[pytest]\nshardtypes = true\nshardtypes_devices = 4")
+    pytester.makeconftest(
+        """
+        import os
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=1"
+        import jax
+        from jax.extend.backend import clear_backends
+        clear_backends()
+        jax.config.update("jax_num_cpu_devices", 1)
+        STARTED_WITH = len(jax.devices())
+        """
+    )
+    pytester.makepyfile(
+        test_early="""
+        import jax, jax.numpy as jnp
+        from conftest import STARTED_WITH
+        from jax.extend.backend import clear_backends
+        clear_backends()
+        jax.config.update("jax_num_cpu_devices", 2)
+        KEPT = jnp.arange(4.0)
+
+        def test_started_with_fewer():
+            assert STARTED_WITH == 1
+
+        def test_kept_array_is_usable():
+            assert float(KEPT.sum()) == 6.0
+            mesh = jax.make_mesh((4,), ("d",))
+            placed = jax.device_put(KEPT, jax.NamedSharding(mesh, jax.P("d")))
+            assert len(placed.addressable_shards) == 4
+        """,
+        test_counts=COUNTS.format(count=4),
+    )
+    run().assert_outcomes(passed=4)
+
+
+def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(early="import jax\nassert len(jax.devices()) == 1", test_counts=COUNTS.format(count=8))
+    run("-p", "early", "--shardtypes", "-c", os.devnull, "--rootdir", str(pytester.path)).assert_outcomes(passed=2)
+
+
+def test_xdist_workers(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(test_a=COUNTS.format(count=8), test_b=COUNTS.format(count=8))
+    result = run("--shardtypes", "-n2")
+    result.assert_outcomes(passed=4)
+    assert str(result.stdout).count("= shardtypes =") == 1
+
+
+def test_real_devices_are_left_alone(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(COUNTS.format(count=1))
+    run("--shardtypes", "--shardtypes-devices=0").assert_outcomes(passed=2)

@@ -1,0 +1,140 @@
+"""Options and their twins in the configuration file, good and bad."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pytest_shardtypes.axes import BadMesh, MeshAxes
+
+from .conftest import ROOT, Run
+
+
+def test_mesh_axes() -> None:
+    axes = MeshAxes.parse(" d=2, t=4 ")
+    assert (axes.names, axes.shape, axes.size, axes.kind, str(axes)) == (("d", "t"), (2, 4), 8, "auto", "d=2,t=4")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' in '' is no axis; write axes like d=2,t=4"),
+        ("d", "'d' in 'd' is no axis; write axes like d=2,t=4"),
+        ("d=2,d=4", "axis 'd' is twice in 'd=2,d=4'"),
+        ("d=x", "axis 'd' in 'd=x' has no size; write axes like d=2,t=4"),
+        ("d=0", "axis 'd' has size 0; a size is a whole number of at least 1"),
+        ("2=d", "'2=d' in '2=d' is no axis; write axes like d=2,t=4"),
+    ],
+)
+def test_bad_mesh_axes(text: str, message: str) -> None:
+    with pytest.raises(BadMesh) as caught:
+        MeshAxes.parse(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--shardtypes-devices=many", "ERROR: --shardtypes-devices=many is not a number of devices; write one like 8"),
+        ("--shardtypes-mesh=d", "ERROR: --shardtypes-mesh=d: 'd' in 'd' is no axis; write axes like d=2,t=4"),
+        ("--shardtypes-packages=a b", "ERROR: --shardtypes-packages=a b: 'a b' is not a package's name*"),
+        ("--shardtypes-report=x.pdf", "ERROR: --shardtypes-report=x.pdf: a report's name ends in .html or .json"),
+    ],
+)
+def test_bad_option(run: Run, option: str, message: str) -> None:
+    result = run("--shardtypes", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    assert "Traceback" not in str(result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("shardtypes = 'perhaps'", "ERROR: *pyproject.toml: config option 'shardtypes' expects a bool*"),
+        (
+            "shardtypes = true\nshardtypes_devices = 'x'",
+            "ERROR: *pyproject.toml: config option 'shardtypes_devices' expects a*",
+        ),
+        ("shardtypes = true\nshardtypes_devices = 4\nshardtypes_mesh = 'd=8'", "ERROR: *needs 8 devices; ask for 8*"),
+    ],
+)
+def test_bad_configuration(pytester: pytest.Pytester, run: Run, lines: str, message: str) -> None:
+    pytester.makepyprojecttoml(f"[tool.pytest]\n{lines}")
+    result = run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    assert "Traceback" not in str(result.stderr)
+
+
+def test_every_option_from_the_configuration(pytester: pytest.Pytester, run: Run) -> None:
+    """The twins in native TOML, and a command line that wins over them."""
+    pytester.makepyprojecttoml(
+        """
+        [tool.pytest]
+        strict = true
+        shardtypes = true
+        shardtypes_devices = 4
+        shardtypes_mesh = "d=2,t=2"
+        shardtypes_packages = ["absent"]
+        shardtypes_trace = false
+        shardtypes_report = "out/deep/report.json"
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_mesh(mesh):
+            assert dict(mesh.shape) == {"d": 2, "t": 2}
+        """
+    )
+    result = run()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["shardtypes: 4 CPU devices; mesh d=2,t=2; checks absent", "report: *report.json"])
+    assert (pytester.path / "out/deep/report.json").exists()
+
+
+def test_off_costs_nothing_and_changes_nothing(pytester: pytest.Pytester, run: Run) -> None:
+    """Without --shardtypes: no module beyond the plugin's own, no fixtures, the markers known, the environment kept."""
+    pytester.makepyfile(
+        """
+        import os, sys, pytest
+
+        @pytest.mark.mesh(d=2)
+        @pytest.mark.meshes("d=8")
+        def test_nothing(request):
+            ours = [m for m in sys.modules if m.split(".")[0] in ("shardtypes", "pytest_shardtypes")]
+            assert sorted(ours) == ["pytest_shardtypes", "pytest_shardtypes.plugin"]
+            assert not {"jax", "numpy", "libcst", "typeguard"} & set(sys.modules)
+            assert "XLA_FLAGS" not in os.environ
+            assert "_shardtypes_mesh" not in request.fixturenames
+        """
+    )
+    run("--strict-markers", "-p", "no:hypothesispytest").assert_outcomes(passed=1)
+
+
+def test_that_the_import_check_can_fail(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("import sys\ndef test_it(): assert 'jax' not in sys.modules")
+    run("--shardtypes").assert_outcomes(failed=1)
+
+
+def test_entry_point_and_p_are_one_plugin(pytester: pytest.Pytester, run: Run) -> None:
+    """Installed and named with -p, in a conftest's pytest_plugins too, and switched off by name."""
+    info = pytester.mkdir("site") / "fake-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[pytest11]\nshardtypes = pytest_shardtypes.plugin\n")
+    pytester.makeconftest("pytest_plugins = ['pytest_shardtypes.plugin']")
+    pytester.makepyfile("def test_it(pytestconfig): assert pytestconfig.getoption('shardtypes') is None")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(info.parent)])}
+
+    def start(*args: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "-q", *args]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    assert "1 passed" in start("-p", "pytest_shardtypes.plugin").stdout
+    assert "1 passed" in start().stdout
+    (pytester.path / "conftest.py").unlink()
+    assert "unrecognized arguments: --shardtypes" in start("-p", "no:shardtypes", "--shardtypes").stderr
