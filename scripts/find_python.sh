@@ -62,9 +62,7 @@ if [ -n "${PYTHON:-}" ]; then
 fi
 usable python3 3.11 3.12 3.13 3.14 && exit 0
 search 3.11 3.12 3.13 3.14 && exit 0
-cat >&2 <<'MESSAGE'
-shardtypes: found no Python 3.11 or newer that can make virtual environments.
-Looked for: python3, python3.11 to python3.14 on the PATH, and the versions under ~/.pyenv.
-Install one (on Debian or Ubuntu: the packages python3 and python3-venv) or name it: make PYTHON=/path/to/python ...
-MESSAGE
+echo "shardtypes: found no Python 3.11 or newer that can make virtual environments.
+Looked for python3 and python3.11 to python3.14 on the PATH, and for the versions under ~/.pyenv.
+Install one (on Debian or Ubuntu: the packages python3 and python3-venv) or name it: make PYTHON=/path/to/python ..." >&2
 exit 1

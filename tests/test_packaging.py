@@ -85,6 +85,39 @@ def test_every_module_says_what_it_is(path: Path) -> None:
     assert "annotations" in futures or not has_code, f"{path}: from __future__ import annotations"
 
 
+# --- the interpreter that make uses -----------------------------------------------------------------------------
+
+
+def find_python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = ["/bin/sh", str(ROOT / "scripts" / "find_python.sh"), *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.once
+def test_a_named_interpreter_is_used() -> None:
+    done = find_python(PATH="/nowhere", HOME="/nowhere", PYTHON=sys.executable)
+    assert (done.returncode, done.stdout.strip()) == (0, sys.executable), done.stderr
+
+
+@pytest.mark.once
+def test_no_usable_interpreter_is_one_clear_message(tmp_path: Path) -> None:
+    done = find_python(PATH=str(tmp_path), HOME=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "found no Python 3.11 or newer" in done.stderr
+    assert "make PYTHON=" in done.stderr
+    done = find_python(PATH=str(tmp_path), HOME=str(tmp_path), PYTHON="/bin/false")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "PYTHON=/bin/false is not" in done.stderr
+
+
+@pytest.mark.once
+def test_the_second_interpreter_is_another_version_or_none(tmp_path: Path) -> None:
+    assert find_python("second", sys.executable, PATH=str(tmp_path), HOME=str(tmp_path)).stdout == ""
+    # A name is not believed: this one runs, but is the version that we have already.
+    (tmp_path / ("python3.12" if sys.version_info[:2] == (3, 13) else "python3.13")).symlink_to(sys.executable)
+    assert find_python("second", sys.executable, PATH=str(tmp_path), HOME=str(tmp_path)).stdout == ""
+
+
 # --- pre-commit -------------------------------------------------------------------------------------------------
 
 
