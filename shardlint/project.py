@@ -1,0 +1,179 @@
+"""All modules of a run, and what a name means across them: imports, aliases, re-exports, relative and star imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from shardlint import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A name defined in the project: the module, and the statement that binds it (the last one at module level)."""
+
+    module: str
+    node: ir.Function | ir.Class | ir.Assign | ir.AnnAssign | ir.Stmt
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A name from outside the project, by its qualified name: ``jax.numpy.sum``."""
+
+    qualname: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRef:
+    """A module of the project itself."""
+
+    name: str
+
+
+Target = Definition | External | ModuleRef
+
+
+@dataclass(slots=True)
+class Project:
+    """The modules by dotted name. ``lookup`` answers what a module-level name means."""
+
+    modules: Mapping[str, ir.Module]
+    _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
+    _stars: dict[str, list[str]] = field(default_factory=dict)
+
+    def module(self, name: str) -> ir.Module | None:
+        """The module of that dotted name."""
+        return self.modules.get(name)
+
+    def lookup(self, module: str, name: str) -> Target | None:
+        """What ``name`` means at module level of ``module``; None if nothing there binds it."""
+        return self._lookup(module, name, set())
+
+    def names(self, module: str) -> Iterator[str]:
+        """All names that a module binds itself."""
+        yield from self._table(module)
+
+    def _lookup(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:
+        if (module, name) in seen:
+            return None
+        seen.add((module, name))
+        node = self._table(module).get(name)
+        if isinstance(node, ir.Import):
+            return self._dotted(dict(node.bindings)[name])
+        if isinstance(node, ir.ImportFrom):
+            original = next(n for n, bound in node.names or () if bound == name)
+            return self.member(self._absolute(module, node), original, seen)
+        if node is not None:
+            return Definition(module, node, name)
+        for source in reversed(self._stars[module]):
+            if source in self.modules:
+                found = self._lookup(source, name, seen) if not name.startswith("_") else None
+                if found is not None:
+                    return found
+            elif not name.startswith("_") and name in _STAR_EXPORTS.get(source, ()):
+                return External(canonical(f"{source}.{name}"))
+        if f"{module}.{name}" in self.modules:
+            return ModuleRef(f"{module}.{name}")
+        return None
+
+    def member(self, source: str, name: str, seen: set[tuple[str, str]] | None = None) -> Target | None:
+        """What ``from source import name`` binds."""
+        if source in self.modules:
+            return self._lookup(source, name, set() if seen is None else seen)
+        if f"{source}.{name}" in self.modules:
+            return ModuleRef(f"{source}.{name}")
+        return External(canonical(f"{source}.{name}"))
+
+    def _dotted(self, name: str) -> Target:
+        if name in self.modules or any(m.startswith(f"{name}.") for m in self.modules):
+            return ModuleRef(name)
+        return External(canonical(name))
+
+    def _absolute(self, module: str, node: ir.ImportFrom) -> str:
+        if not node.level:
+            return node.module
+        here = self.modules[module]
+        parts = module.split(".")
+        package = parts if here.is_package else parts[:-1]
+        base = package[: len(package) - (node.level - 1)]
+        return ".".join([*base, *([node.module] if node.module else [])])
+
+    def _table(self, module: str) -> dict[str, ir.Stmt]:
+        table = self._tables.get(module)
+        if table is None:
+            table, stars = {}, []
+            self._tables[module], self._stars[module] = table, stars
+            if module in self.modules:
+                self._collect(module, self.modules[module].body, table, stars)
+        return table
+
+    def _collect(self, module: str, body: tuple[ir.Stmt, ...], table: dict[str, ir.Stmt], stars: list[str]) -> None:
+        for node in body:
+            match node:
+                case ir.Function(name=name) | ir.Class(name=name):
+                    table[name] = node
+                case ir.Assign(targets=targets):
+                    for target in targets:
+                        table.update((n, node) for n in _names(target))
+                case ir.AnnAssign(target=ir.Name(id=name)) | ir.AugAssign(target=ir.Name(id=name)):
+                    table[name] = node
+                case ir.Import(bindings=bindings):
+                    table.update((bound, node) for bound, _ in bindings)
+                case ir.ImportFrom(names=None):
+                    stars.append(self._absolute(module, node))
+                case ir.ImportFrom(names=names):
+                    table.update((bound, node) for _, bound in names or ())
+                case ir.If(body=first, orelse=second):
+                    self._collect(module, second, table, stars)
+                    self._collect(module, first, table, stars)
+                case ir.Try(body=first, handlers=handlers, orelse=orelse, final=final):
+                    for handler in handlers:
+                        self._collect(module, handler, table, stars)
+                    for part in (first, orelse, final):
+                        self._collect(module, part, table, stars)
+                case ir.With(body=inner) | ir.For(body=inner) | ir.While(body=inner):
+                    self._collect(module, inner, table, stars)
+                case _:
+                    pass
+
+
+def _names(target: ir.Expr) -> Iterator[str]:
+    if isinstance(target, ir.Name):
+        yield target.id
+    elif isinstance(target, ir.Sequence):
+        for item in target.items:
+            yield from _names(item)
+    elif isinstance(target, ir.Star):
+        yield from _names(target.value)
+
+
+def canonical(qualname: str) -> str:
+    """One name for each thing that libraries export under several."""
+    for prefix, full in _PREFIXES:
+        if qualname == prefix or qualname.startswith(prefix + "."):
+            return full + qualname[len(prefix) :]
+    return qualname
+
+
+_PREFIXES = (
+    ("jax.experimental.shard_map.shard_map", "jax.shard_map"),
+    ("jax.experimental.pjit.pjit", "jax.jit"),
+    ("jax.experimental.maps", "jax.experimental.maps"),
+    ("jax.interpreters.pxla.PartitionSpec", "jax.sharding.PartitionSpec"),
+    ("jax.experimental.PartitionSpec", "jax.sharding.PartitionSpec"),
+    ("jax.P", "jax.sharding.PartitionSpec"),
+    ("jax.NamedSharding", "jax.sharding.NamedSharding"),
+    ("jax.experimental.pjit.with_sharding_constraint", "jax.lax.with_sharding_constraint"),
+    ("jax.remat", "jax.checkpoint"),
+    ("jax.ad_checkpoint.checkpoint", "jax.checkpoint"),
+    ("jax.tree_util.tree_map", "jax.tree.map"),
+    ("jax.tree_map", "jax.tree.map"),
+    ("jax._src", "jax"),
+)
+_SHARDTYPES = (
+    "bool_ bf16 f16 f32 f64 i4 i8 i16 i32 i64 u4 u8 u16 u32 u64 c64 c128 f8_e4m3fn f8_e5m2 key Array pytree_dataclass "
+    "Scope scope check check_size ShapeSpec DimSpec register_with_typeguard typechecked install_import_hook enabled "
+    "typed_shard_map make_partition_specs make_shardings is_fully_sharded layout shard explain trace"
+)
+_STAR_EXPORTS: Mapping[str, frozenset[str]] = {"shardtypes": frozenset(_SHARDTYPES.split())}
