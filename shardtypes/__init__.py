@@ -1,0 +1,185 @@
+"""Array types with dtype, shape and sharding: ``f32['batch/d embed']``, checked by four tools.
+
+Every name below is loaded on first use, so that ``import shardtypes.lang`` pulls in neither JAX nor NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shardtypes.manual_check import check as check, check_size as check_size
+    from shardtypes.checked import typechecked as typechecked
+    from shardtypes.dtypes import (
+        bool_ as bool_,
+        bf16 as bf16,
+        f16 as f16,
+        f32 as f32,
+        f64 as f64,
+        f8_e3m4 as f8_e3m4,
+        f8_e4m3 as f8_e4m3,
+        f8_e4m3b11fnuz as f8_e4m3b11fnuz,
+        f8_e4m3fn as f8_e4m3fn,
+        f8_e4m3fnuz as f8_e4m3fnuz,
+        f8_e5m2 as f8_e5m2,
+        f8_e5m2fnuz as f8_e5m2fnuz,
+        f8_e8m0fnu as f8_e8m0fnu,
+        f4_e2m1fn as f4_e2m1fn,
+        i2 as i2,
+        i4 as i4,
+        i8 as i8,
+        i16 as i16,
+        i32 as i32,
+        i64 as i64,
+        u2 as u2,
+        u4 as u4,
+        u8 as u8,
+        u16 as u16,
+        u32 as u32,
+        u64 as u64,
+        c64 as c64,
+        c128 as c128,
+        key as key,
+        floating as floating,
+        integer as integer,
+        signed as signed,
+        unsigned as unsigned,
+        complexfloating as complexfloating,
+        inexact as inexact,
+        number as number,
+        anydtype as anydtype,
+    )
+    from shardtypes.errors import (
+        ShapeError as ShapeError,
+        ShapeStringError as ShapeStringError,
+        ShardingError as ShardingError,
+        ShardTypeError as ShardTypeError,
+    )
+    from shardtypes.explanation import explain as explain
+    from shardtypes.import_hook import install_import_hook as install_import_hook
+    from shardtypes.layouts import Layout as Layout, layout as layout
+    from shardtypes.logical_axes import (
+        LogicallyPartitioned as LogicallyPartitioned,
+        RulesFallback as RulesFallback,
+        axis_rules as axis_rules,
+        get_logical_axis_rules as get_logical_axis_rules,
+        logical_to_mesh as logical_to_mesh,
+        logical_to_mesh_axes as logical_to_mesh_axes,
+        logical_to_mesh_sharding as logical_to_mesh_sharding,
+        set_logical_axis_rules as set_logical_axis_rules,
+        with_logical_constraint as with_logical_constraint,
+        with_logical_partitioning as with_logical_partitioning,
+    )
+    from shardtypes.mapped import typed_shard_map as typed_shard_map
+    from shardtypes.partition_specs import (
+        is_fully_sharded as is_fully_sharded,
+        make_partition_specs as make_partition_specs,
+        make_shardings as make_shardings,
+    )
+    from shardtypes.placement import shard as shard
+    from shardtypes.pytrees import pytree_dataclass as pytree_dataclass
+    from shardtypes.scopes import Scope as Scope, scope as scope
+    from shardtypes.spec import DimSpec as DimSpec, ShapeSpec as ShapeSpec
+    from shardtypes.stacked import Array as Array
+    from shardtypes.switches import enabled as enabled
+    from shardtypes.tracing import trace as trace
+    from shardtypes.typeguard_door import register_with_typeguard as register_with_typeguard
+
+_DTYPES = (
+    "bool_",
+    "bf16",
+    "f16",
+    "f32",
+    "f64",
+    "f8_e3m4",
+    "f8_e4m3",
+    "f8_e4m3b11fnuz",
+    "f8_e4m3fn",
+    "f8_e4m3fnuz",
+    "f8_e5m2",
+    "f8_e5m2fnuz",
+    "f8_e8m0fnu",
+    "f4_e2m1fn",
+    "i2",
+    "i4",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "u2",
+    "u4",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "c64",
+    "c128",
+    "key",
+    "floating",
+    "integer",
+    "signed",
+    "unsigned",
+    "complexfloating",
+    "inexact",
+    "number",
+    "anydtype",
+)
+
+_HOMES = {
+    **dict.fromkeys(_DTYPES, "dtypes"),
+    **dict.fromkeys(("ShardTypeError", "ShapeError", "ShardingError", "ShapeStringError"), "errors"),
+    **dict.fromkeys(("check", "check_size"), "manual_check"),
+    **dict.fromkeys(("Scope", "scope"), "scopes"),
+    **dict.fromkeys(("ShapeSpec", "DimSpec"), "spec"),
+    **dict.fromkeys(("Layout", "layout"), "layouts"),
+    **dict.fromkeys(("make_partition_specs", "make_shardings", "is_fully_sharded"), "partition_specs"),
+    **dict.fromkeys(
+        (
+            "LogicallyPartitioned",
+            "RulesFallback",
+            "axis_rules",
+            "get_logical_axis_rules",
+            "logical_to_mesh",
+            "logical_to_mesh_axes",
+            "logical_to_mesh_sharding",
+            "set_logical_axis_rules",
+            "with_logical_constraint",
+            "with_logical_partitioning",
+        ),
+        "logical_axes",
+    ),
+    "Array": "stacked",
+    "enabled": "switches",
+    "explain": "explanation",
+    "install_import_hook": "import_hook",
+    "pytree_dataclass": "pytrees",
+    "register_with_typeguard": "typeguard_door",
+    "shard": "placement",
+    "trace": "tracing",
+    "typechecked": "checked",
+    "typed_shard_map": "mapped",
+}
+
+__version__ = "0.1.0"
+__all__ = list(_HOMES)  # noqa: PLE0605 - computed from the one table of names
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'shardtypes' has no attribute {name!r}")
+    try:
+        value = getattr(importlib.import_module(f"shardtypes.{home}"), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("jax", "jaxlib", "numpy", "typeguard"):
+            raise ModuleNotFoundError(
+                f"shardtypes.{name} needs {error.name}: install it with pip install 'shardtypes[jax]'", name=error.name
+            ) from error
+        raise
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,92 @@
+"""Counters of the checks that ran, kept only while recording is on.
+
+The pytest plugin turns recording on and prints the counters; otherwise a check pays one attribute test for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class _Counters:
+    checks: Counter[str] = field(default_factory=Counter)
+    not_possible: Counter[str] = field(default_factory=Counter)
+    functions: Counter[str] = field(default_factory=Counter)
+    declared: dict[str, str] = field(default_factory=dict)
+    dimensions: dict[tuple[str, str, int], bool] = field(default_factory=dict)
+
+
+recording = False
+_lock = threading.Lock()
+_counters = _Counters()
+# Reasons are kept even without recording: a check that was skipped must be findable afterwards.
+_reasons: Counter[str] = Counter()
+
+
+def record(on: bool = True) -> None:
+    """Start (or stop) counting."""
+    global recording
+    recording = on
+
+
+def count(kind: str, amount: int = 1) -> None:
+    """Count a check that was made: ``shape`` or ``sharding``."""
+    if recording:
+        with _lock:
+            _counters.checks[kind] += amount
+
+
+def count_not_possible(reason: str) -> None:
+    """Count a sharding check that could not be made, under its reason."""
+    with _lock:
+        _reasons[reason] += 1
+        if recording:
+            _counters.not_possible[reason] += 1
+
+
+def declare_function(name: str, place: str) -> None:
+    """Note an annotated function that exists, so that a report can say which were never called."""
+    _counters.declared[name] = place
+
+
+def count_function(name: str) -> None:
+    """Count one checked call of a function."""
+    if recording:
+        with _lock:
+            _counters.functions[name] += 1
+
+
+def cover_dimension(function: str, role: str, dim: int, verified: bool) -> None:
+    """Note that a sharded dimension was met; ``verified`` if on a mesh with more than one device."""
+    if recording:
+        with _lock:
+            key = (function, role, dim)
+            _counters.dimensions[key] = _counters.dimensions.get(key, False) or verified
+
+
+def snapshot() -> dict[str, Any]:
+    """Everything counted since the last ``reset``: ``checks``, ``not_possible``, ``functions`` (calls by name),
+    ``declared`` (place by name of each annotated function), ``dimensions`` (list of
+    ``(function, role, dim, verified)``)."""
+    with _lock:
+        return {
+            "checks": dict(_counters.checks),
+            "not_possible": dict(_counters.not_possible if recording else _reasons),
+            "functions": dict(_counters.functions),
+            "declared": dict(_counters.declared),
+            "dimensions": [(*key, verified) for key, verified in _counters.dimensions.items()],
+        }
+
+
+def reset() -> None:
+    """Forget the counts; the list of declared functions stays."""
+    with _lock:
+        _counters.checks.clear()
+        _counters.not_possible.clear()
+        _counters.functions.clear()
+        _counters.dimensions.clear()
+        _reasons.clear()

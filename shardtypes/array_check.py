@@ -1,0 +1,240 @@
+"""The check of one array against one annotation, compiled once per annotation.
+
+Order: is it an array, dtype, rank, sizes, sharding. A failed check leaves the bindings as they were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from shardtypes import _stats, messages
+from shardtypes.errors import ShapeError
+from shardtypes.lang import Dim, Shape
+from shardtypes.meshes import View
+from shardtypes.scopes import Binding, Deferred, Site, Table
+from shardtypes.sharding_check import check_sharding
+
+if TYPE_CHECKING:
+    from shardtypes.dtypes import ArrayDType
+
+ARRAY_TYPES = (jax.Array, jax.ShapeDtypeStruct)
+
+NAME, CONSTANT, ANYTHING, EXPRESSION, BROADCAST = range(5)
+
+
+def _plan(dims: tuple[Dim, ...]) -> tuple[tuple[int, Any, Dim], ...]:
+    steps: list[tuple[int, Any, Dim]] = []
+    for dim in dims:
+        if dim.kind == "anonymous":
+            steps.append((ANYTHING, None, dim))
+        elif dim.kind == "broadcast":
+            steps.append((BROADCAST, dim.size, dim))
+        elif dim.size is None:
+            steps.append((ANYTHING, None, dim))
+        elif dim.size.symbol_name is not None:
+            steps.append((NAME, dim.size.symbol_name, dim))
+        elif dim.size.constant is not None:
+            steps.append((CONSTANT, dim.size.constant, dim))
+        else:
+            steps.append((EXPRESSION, dim.size, dim))
+    return tuple(steps)
+
+
+class ArraySpec:
+    """A compiled array annotation. Made once per distinct annotation and shared by all who use it."""
+
+    __slots__ = ("axes", "dtype", "plan", "rank", "shape", "sharded", "text", "variadic", "verdicts", "wanted_dtype")
+
+    def __init__(self, dtype: type[ArrayDType], shape: Shape, text: str) -> None:
+        from shardtypes.dtypes import numpy_dtype
+
+        self.dtype = dtype
+        self.shape = shape
+        self.text = text
+        self.rank = len(shape.dims)
+        self.variadic = shape.variadic
+        self.plan = _plan(shape.dims)
+        self.axes = tuple(dim.axes for dim in shape.dims)
+        self.sharded = bool(shape.axes)
+        self.wanted_dtype: np.dtype[Any] | None = numpy_dtype(dtype)
+        # Outcomes of sharding comparisons by (sharding, mesh, …); see sharding_check.
+        self.verdicts: dict[Any, Any] = {}
+
+    @classmethod
+    def compile(cls, dtype: type[ArrayDType], shape: Shape, text: str) -> ArraySpec:
+        """The compiled form of ``dtype[shape]``; ``text`` is how messages show it."""
+        return cls(dtype, shape, text)
+
+    def check(self, value: Any, table: Table, view: View, site: Site) -> None:
+        """Check a value, binding names in ``table``. Raises ``ShapeError`` or ``ShardingError``."""
+        if not isinstance(value, ARRAY_TYPES):
+            raise ShapeError(messages.not_an_array(self.text, value), site)
+        dtype = value.dtype
+        if dtype is not self.wanted_dtype:
+            self._check_dtype(dtype, value, site)
+        shape: tuple[Any, ...] = value.shape
+        if view.bound:
+            shape = self._global_shape(shape, view, site)
+        plan = self.plan
+        if len(shape) != self.rank or self.variadic is not None:
+            plan = self._expand(shape, table, value, site)
+        sizes = table.sizes
+        before = len(sizes)
+        index = 0
+        for kind, want, _ in plan:
+            got = shape[index]
+            if kind == NAME:
+                bound = sizes.get(want)
+                if bound is None:
+                    sizes[want] = got
+                    table.places[want] = Binding(site, index)
+                elif bound != got:
+                    self._undo(table, before)
+                    self._size_error(index, want, bound, got, table, value, site)
+            elif kind == CONSTANT:
+                if want != got:
+                    self._undo(table, before)
+                    raise ShapeError(
+                        messages.size_differs(index, str(want), got, (), self.text, messages.describe(value)), site
+                    )
+            elif kind != ANYTHING:
+                self._expression(index, kind, want, got, table, value, site, before)
+            index += 1
+        if _stats.recording:
+            _stats.count("shape")
+        try:
+            check_sharding(self, value, view, site)
+        except Exception:
+            self._undo(table, before)
+            raise
+        if table.deferred:
+            settle(table)
+
+    def _check_dtype(self, dtype: Any, value: Any, site: Site) -> None:
+        from shardtypes.dtypes import accepts
+
+        if dtype == self.wanted_dtype or accepts(self.dtype, dtype):
+            return
+        want = self.dtype.__name__
+        got = messages.short_dtype(dtype)
+        raise ShapeError(messages.wrong_dtype(want, got, self.text, messages.describe(value)), site)
+
+    @staticmethod
+    def _undo(table: Table, before: int) -> None:
+        while len(table.sizes) > before:
+            name, _ = table.sizes.popitem()
+            table.places.pop(name, None)
+
+    def _global_shape(self, shape: tuple[Any, ...], view: View, site: Site) -> tuple[Any, ...]:
+        """Local sizes times the sizes of their axes."""
+        if not self.sharded:
+            return shape
+        dims = self._aligned(len(shape))
+        if dims is None:
+            return shape
+        result = []
+        for size, axes in zip(shape, dims, strict=True):
+            for axis in axes:
+                factor = view.bound.get(axis)
+                if factor is not None:
+                    size = size * factor
+                elif view.mesh is None or axis not in view.mesh.axis_names:
+                    raise ShapeError(messages.unbound_axis(axis, view.bound, self.text), site)
+            result.append(size)
+        return tuple(result)
+
+    def _aligned(self, rank: int) -> tuple[tuple[str, ...], ...] | None:
+        """The axes of each of a value's dimensions; None for a rank that does not fit."""
+        if self.variadic is None:
+            return self.axes if rank == self.rank else None
+        extra = rank - self.rank + 1
+        if extra < 0:
+            return None
+        at = self.variadic
+        return self.axes[:at] + (self.axes[at],) * extra + self.axes[at + 1 :]
+
+    def _expand(self, shape: tuple[Any, ...], table: Table, value: Any, site: Site) -> tuple[tuple[int, Any, Dim], ...]:
+        """The plan with the variadic dimension repeated as often as the value needs."""
+        at, count = self.variadic, len(shape) - self.rank + 1
+        if at is None or count < 0:
+            want = str(self.rank) if at is None else f"at least {self.rank - 1}"
+            raise ShapeError(messages.wrong_rank(want, len(shape), self.text, messages.describe(value)), site)
+        name = self.shape.dims[at].name
+        middle = shape[at : at + count]
+        if name is not None:
+            bound = table.variadics.get(name)
+            if bound is None:
+                table.variadics[name] = middle
+                table.places["*" + name] = Binding(site, at)
+            elif bound != middle:
+                place = table.places.get("*" + name)
+                raise ShapeError(
+                    messages.size_differs(
+                        at, f"*{name}", middle, ((f"*{name}", bound, place),), self.text, messages.describe(value), site.function
+                    ),
+                    site,
+                )
+        return self.plan[:at] + ((ANYTHING, None, self.shape.dims[at]),) * count + self.plan[at + 1 :]
+
+    def _size_error(self, dim: int, name: str, want: Any, got: Any, table: Table, value: Any, site: Site) -> None:
+        place = table.places.get(name)
+        raise ShapeError(
+            messages.size_differs(
+                dim, f"{name} = {want}", got, ((name, want, place),), self.text, messages.describe(value), site.function
+            ),
+            site,
+        )
+
+    def _expression(
+        self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site, before: int
+    ) -> None:
+        if kind == BROADCAST and got == 1:
+            return
+        unknown = [name for name in size.symbols if name not in table.sizes]
+        if unknown:
+            if size.symbol_name is not None:
+                table.bind(size.symbol_name, got, site, index)
+            else:
+                table.deferred.append(Deferred(size, got, Binding(site, index), self.text, kind == BROADCAST))
+            return
+        want = size.evaluate(table.sizes)
+        if want != got:
+            places = [(name, table.sizes[name], table.places.get(name)) for name in sorted(size.symbols)]
+            self._undo(table, before)
+            raise ShapeError(
+                messages.size_differs(
+                    index, f"{size} = {want}", got, places, self.text, messages.describe(value), site.function
+                ),
+                site,
+            )
+
+
+def settle(table: Table) -> None:
+    """Compare the deferred expressions whose names are all known by now."""
+    waiting: list[Deferred] = []
+    for item in table.deferred:
+        if any(name not in table.sizes for name in item.size.symbols):
+            waiting.append(item)
+            continue
+        want = item.size.evaluate(table.sizes)
+        if want != item.actual:
+            table.deferred.clear()
+            places = [(name, table.sizes[name], table.places.get(name)) for name in sorted(item.size.symbols)]
+            raise ShapeError(
+                messages.size_differs(
+                    item.binding.dim or 0, f"{item.size} = {want}", item.actual, places, item.declared, str(item.actual)
+                ),
+                item.binding.site,
+            )
+    table.deferred[:] = waiting
+
+
+def abandon(table: Table) -> None:
+    """Count the expressions that never could be compared, at the end of a scope."""
+    for item in table.deferred:
+        missing = ", ".join(sorted(name for name in item.size.symbols if name not in table.sizes))
+        _stats.count_not_possible(f"size {item.size} not compared: {missing} is not bound")
+    table.deferred.clear()

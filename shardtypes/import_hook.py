@@ -1,0 +1,197 @@
+"""``install_import_hook``: checks in all annotated functions of whole packages, without decorators.
+
+Each function gets our door underneath its decorators, and annotated locals are checked where they are assigned. The
+code keeps its lines, so tracebacks and debuggers are undisturbed.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import marshal
+import sys
+import types
+import warnings
+from collections.abc import Iterable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import TracebackType
+from typing import Any
+
+from shardtypes.switches import switched_off
+
+# Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
+TAG = "shardtypes1"
+
+_HOOKED = "__shardtypes_hooked__"
+# Functions below these are checked already, or must be left alone.
+_LEAVE = {"typechecked", "jaxtyped", "no_type_check", "overload", "typeguard_ignore"}
+
+
+def _decorator_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    names: set[str] = set()
+    for decorator in node.decorator_list:
+        for part in ast.walk(decorator):
+            if isinstance(part, ast.Name):
+                names.add(part.id)
+            elif isinstance(part, ast.Attribute):
+                names.add(part.attr)
+    return names
+
+
+def _is_annotated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    arguments = node.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    return node.returns is not None or any(a is not None and a.annotation is not None for a in every)
+
+
+class _Instrument(ast.NodeTransformer):
+    """Adds the door to annotated functions, and the check to annotated locals."""
+
+    def __init__(self) -> None:
+        self._path: list[str] = []
+        self._in_function = False
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self._inside(node, False)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        if "no_type_check" in _decorator_names(node):
+            return node
+        self._inside(node, True)
+        if _is_annotated(node) and not _decorator_names(node) & _LEAVE:
+            door = ast.Attribute(ast.Name(_HOOKED, ast.Load()), "function", ast.Load())
+            for part in ast.walk(door):
+                ast.copy_location(part, node)
+            node.decorator_list.append(door)
+        return node
+
+    def _inside(self, node: Any, function: bool) -> Any:
+        before, self._in_function = self._in_function, function
+        self._path.append(node.name)
+        node.body = [self.visit(statement) for statement in node.body]
+        self._path.pop()
+        self._in_function = before
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        if not self._in_function or node.value is None or not isinstance(node.target, ast.Name):
+            return node
+        thunk = ast.Lambda(
+            ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), node.annotation
+        )
+        call = ast.Call(
+            ast.Attribute(ast.Name(_HOOKED, ast.Load()), "local", ast.Load()),
+            [node.value, ast.Constant(node.target.id), ast.Constant(".".join(self._path)), thunk],
+            [],
+        )
+        node.value = ast.fix_missing_locations(ast.copy_location(call, node.value))
+        return node
+
+
+def instrument(source: bytes, path: str) -> ast.Module:
+    """The tree of a module with checks in it. Raises ``SyntaxError`` as Python does."""
+    tree = ast.parse(source, path)
+    tree = _Instrument().visit(tree)
+    at = 0
+    for statement in tree.body:
+        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not (future or text):
+            break
+        at += 1
+    line = ast.parse(f"import shardtypes.hooked as {_HOOKED}").body[0]
+    tree.body.insert(at, line)
+    return ast.fix_missing_locations(tree)
+
+
+class _Loader(SourceFileLoader):
+    """Loads a module with checks in it, from its own cached bytecode where that is fresh."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        path = self.get_filename(fullname)
+        stats = self.path_stats(path)
+        header = importlib.util.MAGIC_NUMBER + bytes(4)
+        header += (int(stats["mtime"]) & 0xFFFFFFFF).to_bytes(4, "little")
+        header += (int(stats.get("size", 0)) & 0xFFFFFFFF).to_bytes(4, "little")
+        cache = importlib.util.cache_from_source(path, optimization=TAG)
+        try:
+            data = self.get_data(cache)
+        except OSError:
+            data = b""
+        if data.startswith(header):
+            return marshal.loads(data[len(header) :])  # type: ignore[no-any-return]  # our own file
+        code = self._compile(self.get_data(path), path, fullname)
+        if not sys.dont_write_bytecode:
+            self.set_data(cache, header + marshal.dumps(code))
+        return code
+
+    def _compile(self, source: bytes, path: str, fullname: str) -> types.CodeType:
+        try:
+            tree = instrument(source, path)
+            return compile(tree, path, "exec", dont_inherit=True)  # type: ignore[no-any-return]  # "exec" gives code
+        except (ValueError, TypeError, RecursionError) as error:
+            warnings.warn(f"shardtypes cannot instrument {fullname} ({path}), so it is not checked: {error}", stacklevel=2)
+            return compile(source, path, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self.packages = packages
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not any(fullname == p or fullname.startswith(p + ".") for p in self.packages):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or type(spec.loader) is not SourceFileLoader:
+            return None
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class Hook:
+    """The handle of an installed hook: ``uninstall()`` it, or use it as a context manager."""
+
+    def __init__(self, finder: _Finder) -> None:
+        self._finder = finder
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages whose modules are checked."""
+        return self._finder.packages
+
+    def uninstall(self) -> None:
+        """Leave modules imported from now on alone. Those imported already stay checked."""
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+
+    def __enter__(self) -> Hook:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.uninstall()
+
+
+def install_import_hook(packages: str | Iterable[str]) -> Hook:
+    """Check all annotated functions of these packages (and their subpackages) that are imported from now on.
+
+    With ``SHARDTYPES=0`` in the environment nothing is installed. A module that cannot be instrumented is named in a
+    warning and runs unchecked.
+    """
+    names = (packages,) if isinstance(packages, str) else tuple(packages)
+    for name in names:
+        if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"install_import_hook needs names of packages, got {name!r}")
+    finder = _Finder(names)
+    if not switched_off():
+        sys.meta_path.insert(0, finder)
+    return Hook(finder)

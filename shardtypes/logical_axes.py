@@ -1,0 +1,277 @@
+"""Logical axes: rules that say which mesh axes a dimension *name* is split over, under flax's names.
+
+With rules in force ``f32['batch embed']`` means ``f32['batch/data embed/model']``; axes written in an annotation win
+over rules. Rules set through flax itself are seen too. The answers are flax's for every input, except that a
+constraint is applied on every platform, CPU included.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardtypes.dtypes import ArrayType, shape_of_type
+from shardtypes.lang import Shape
+from shardtypes.meshes import current_mesh
+
+Rules = Sequence[tuple[str, Any]]
+
+_rules: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar("shardtypes_logical_rules", default=())
+
+
+class _Unassigned:
+    """No rule has spoken for this dimension yet."""
+
+    def __repr__(self) -> str:
+        return "UnassignedAxis"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_unassigned = _Unassigned()
+
+
+def set_logical_axis_rules(rules: Rules) -> None:
+    """Put rules in force for this thread or task."""
+    _rules.set(_frozen(rules))
+
+
+def get_logical_axis_rules() -> Rules:
+    """The rules in force: ours, else flax's."""
+    return rules_in_force()
+
+
+@contextmanager
+def axis_rules(rules: Rules) -> Iterator[None]:
+    """``with axis_rules([('batch', 'data'), …]): ...``"""
+    token = _rules.set(_frozen(rules))
+    try:
+        yield
+    finally:
+        _rules.reset(token)
+
+
+def _frozen(rules: Rules) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, tuple(axes) if isinstance(axes, list) else axes) for name, axes in rules)
+
+
+def rules_in_force() -> tuple[tuple[str, Any], ...]:
+    """The rules as a hashable tuple; empty without any."""
+    ours = _rules.get()
+    if ours:
+        return ours
+    flax = sys.modules.get("flax.core.spmd")  # only a program that uses flax can have set its rules
+    if flax is None:
+        return ()
+    theirs = flax.get_logical_axis_rules()
+    return _frozen(theirs) if theirs else ()
+
+
+def resolve_axes(shape: Shape) -> tuple[tuple[str, ...], ...]:
+    """The mesh axes of each dimension of an annotation, under the rules in force."""
+    rules = rules_in_force()
+    if not rules:
+        return tuple(dim.axes for dim in shape.dims)
+    return _resolve(shape, rules)
+
+
+@functools.lru_cache(maxsize=4096)
+def _resolve(shape: Shape, rules: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, ...], ...]:
+    result: list[Any] = [dim.axes or _unassigned for dim in shape.dims]
+    names = [dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None for dim in shape.dims]
+    for name, axes in rules:
+        if name in names:
+            position = names.index(name)
+            if result[position] is _unassigned and _free(axes, result):
+                result[position] = axes
+    return tuple(_as_axes(axes) for axes in result)
+
+
+def _as_axes(axes: Any) -> tuple[str, ...]:
+    if axes is _unassigned or axes is None:
+        return ()
+    return (axes,) if isinstance(axes, str) else tuple(axes)
+
+
+def _free(new: Any, existing: list[Any]) -> bool:
+    taken = set(jax.tree_util.tree_leaves(existing))
+    wanted = set(jax.tree_util.tree_leaves(new)) - {PartitionSpec.UNCONSTRAINED, None}
+    return not taken & wanted
+
+
+def _names(array_dim_names: Any) -> Sequence[Any] | None:
+    """Names from a tuple of names, or from one of our annotations."""
+    if isinstance(array_dim_names, ArrayType):
+        shape = shape_of_type(array_dim_names)
+        return tuple(dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None for dim in shape.dims)
+    return array_dim_names  # type: ignore[no-any-return]
+
+
+def _assign(array_dim_names: Any, rules: Rules | None) -> list[Any] | None:
+    names = _names(array_dim_names)
+    if names is None:
+        return None
+    if rules is None:
+        rules = get_logical_axis_rules()
+    counts = collections.Counter(names)
+    repeated = tuple(name for name, count in counts.items() if count > 1 and isinstance(name, str))
+    if repeated:
+        raise ValueError(f"Unsupported: Dimensions {repeated} occur more than once in array names.")
+    if not isinstance(rules, (tuple, list)):
+        raise ValueError("Unknown axis rule specification type.")
+    result: list[Any] = [_unassigned if isinstance(name, str) else name for name in names]
+    for name, axes in rules:
+        if name in names:
+            position = list(names).index(name)
+            if result[position] == _unassigned and _free(axes, result):
+                result[position] = axes
+    return result
+
+
+def logical_to_mesh_axes(array_dim_names: Any, rules: Rules | None = None) -> PartitionSpec | None:
+    """The PartitionSpec of an array whose dimensions have these logical names (or this annotation).
+
+    The first rule whose name matches and whose mesh axes are free wins; without one the dimension is unsharded.
+    Raises ``ValueError`` for a name that occurs twice.
+    """
+    result = _assign(array_dim_names, rules)
+    if result is None:
+        return None
+    return PartitionSpec(*(None if axes is _unassigned else axes for axes in result))
+
+
+def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
+    """``logical_to_mesh_axes`` over a tree of logical PartitionSpecs or annotations."""
+    return jax.tree_util.tree_map(
+        lambda x: logical_to_mesh_axes(x, rules), tree, is_leaf=lambda x: isinstance(x, (PartitionSpec, ArrayType))
+    )
+
+
+def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) -> Any:
+    """The NamedShardings of a tree of logical PartitionSpecs or annotations."""
+    return jax.tree_util.tree_map(
+        lambda spec: NamedSharding(mesh, spec),
+        logical_to_mesh(tree, rules),
+        is_leaf=lambda x: isinstance(x, PartitionSpec),
+    )
+
+
+class RulesFallback(enum.Enum):
+    """What a constraint does with a name for which there is no rule."""
+
+    AXIS_IS_UNSHARDED = "axis_is_unsharded"
+    RAISE_ERROR = "raise_error"
+    NO_CONSTRAINT = "no_constraint"
+
+
+def _is_logical_spec(x: Any) -> bool:
+    if x is None or isinstance(x, (ArrayType, PartitionSpec)):
+        return True
+    return isinstance(x, tuple) and all(
+        e is None or isinstance(e, str) or e is PartitionSpec.UNCONSTRAINED for e in x
+    )
+
+
+def _constrain(names: Any, x: Any, fallback: RulesFallback, rules: Rules, mesh: Mesh | None) -> Any:
+    assigned = _assign(names, rules)
+    if assigned is None:
+        return x
+    if any(axes is _unassigned for axes in assigned):
+        if fallback is RulesFallback.RAISE_ERROR:
+            raise ValueError(f"Axis names {names} did not match a rule")
+        if fallback is RulesFallback.NO_CONSTRAINT:
+            return x
+    spec = PartitionSpec(*(None if axes is _unassigned else axes for axes in assigned))
+    mesh = mesh if mesh is not None else current_mesh()
+    if mesh is None:
+        return x
+    if isinstance(mesh, Mesh):
+        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+    return jax.lax.with_sharding_constraint(x, spec)
+
+
+def with_logical_constraint(
+    x: Any,
+    logical_axis_resources: Any,
+    rules: Rules | None = None,
+    mesh: Mesh | None = None,
+    fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
+) -> Any:
+    """``with_sharding_constraint`` by logical names or annotation, on every platform.
+
+    Without rules, or without a mesh, nothing is constrained.
+    """
+    if rules is None:
+        rules = get_logical_axis_rules()
+    if not rules or logical_axis_resources is None:
+        return x
+    return jax.tree_util.tree_map(
+        lambda names, value: _constrain(names, value, fallback, rules, mesh),
+        logical_axis_resources,
+        x,
+        is_leaf=_is_logical_spec,
+    )
+
+
+@jax.tree_util.register_pytree_with_keys_class
+@dataclasses.dataclass(frozen=True)
+class LogicallyPartitioned:
+    """A value with the logical names of its dimensions; a pytree whose one leaf is the value."""
+
+    value: Any
+    names: Any
+    mesh: Mesh | None = None
+    rules: Rules | None = None
+
+    def get_partition_spec(self) -> PartitionSpec:
+        """The logical names as a PartitionSpec."""
+        names = _names(self.names)
+        return PartitionSpec(*names) if names is not None else PartitionSpec()
+
+    def get_sharding(self, mesh: Mesh) -> NamedSharding:
+        """The sharding that the names mean on a mesh, under the box's rules or those in force."""
+        spec = logical_to_mesh_axes(self.names, self.rules)
+        return NamedSharding(mesh, spec if spec is not None else PartitionSpec())
+
+    def unbox(self, apply_constraint: bool = True) -> Any:
+        """The value, constrained to where its names put it."""
+        if not apply_constraint:
+            return self.value
+        return with_logical_constraint(self.value, self.get_partition_spec(), rules=self.rules, mesh=self.mesh)
+
+    def replace_boxed(self, value: Any) -> LogicallyPartitioned:
+        """The same box around another value."""
+        return dataclasses.replace(self, value=value)
+
+    def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any]], tuple[Any, ...]]:
+        """For JAX."""
+        rules = _frozen(self.rules) if self.rules is not None else None
+        return ((jax.tree_util.GetAttrKey("value"), self.value),), (self.names, self.mesh, rules)
+
+    @classmethod
+    def tree_unflatten(cls, fixed: tuple[Any, ...], children: tuple[Any, ...]) -> LogicallyPartitioned:
+        """For JAX."""
+        return cls(children[0], *fixed)
+
+
+def with_logical_partitioning(
+    fn: Callable[..., Any], names: Any, mesh: Mesh | None = None, rules: Rules | None = None
+) -> Callable[..., LogicallyPartitioned]:
+    """Wrap an initializer so that it returns its value in a ``LogicallyPartitioned``."""
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> LogicallyPartitioned:
+        return LogicallyPartitioned(fn(*args, **kwargs), names, mesh=mesh, rules=rules)
+
+    return wrapper

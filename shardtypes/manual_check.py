@@ -1,0 +1,60 @@
+"""Checks by hand: ``check``, ``check_size``, and the check of a value against any of our annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardtypes import messages
+from shardtypes.array_check import ArraySpec, abandon
+from shardtypes.dtypes import ArrayType, array_spec, dtype_class
+from shardtypes.errors import ShapeError
+from shardtypes.lang import Shape
+from shardtypes.meshes import current_view
+from shardtypes.scopes import Site, current_table, shared_table
+from shardtypes.spec import ShapeSpec, Text, shape_of
+from shardtypes.switches import checks_on
+
+HERE = Site("", "")
+
+
+def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
+    """Check an array's dtype, rank, sizes and sharding, binding names in the scope in force.
+
+    ``dtype`` is one of ours or one of JAX's (``f32`` or ``jnp.float32``); sizes are those of the global array, also
+    inside ``shard_map``. Raises ``ShapeError`` or ``ShardingError``.
+    """
+    if not checks_on():
+        return
+    spec = _spec(dtype, shape_spec)
+    with shared_table() as table:
+        spec.check(value, table, current_view(), Site("", "check"))
+
+
+def _spec(dtype: Any, shape_spec: ShapeSpec | Shape | Text) -> ArraySpec:
+    kind = dtype_class(dtype)
+    shape = shape_of(shape_spec)
+    return array_spec(kind[shape.text if shape.dialect == "shardtypes" else str(shape)])
+
+
+def check_type_of(annotation: ArrayType, value: Any, site: Site = HERE) -> None:
+    """Check one value against one array annotation, in the scope in force or by itself."""
+    with shared_table() as table:
+        array_spec(annotation).check(value, table, current_view(), site)
+
+
+def check_size(name: str, size: Any) -> None:
+    """Bind a name to a size, or compare it with what the name stands for already. Raises ``ShapeError``.
+
+    Outside every scope there is nothing to compare with.
+    """
+    table = current_table()
+    if table is None or not checks_on():
+        return
+    bound = table.sizes.get(name)
+    if bound is None:
+        table.bind(name, size, Site("", "check_size"), None)
+    elif bound != size:
+        raise ShapeError(messages.named_size_differs(name, bound, size, table.places.get(name)), Site("", "check_size"))
+
+
+__all__ = ["abandon", "check", "check_size", "check_type_of"]

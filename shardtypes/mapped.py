@@ -1,0 +1,109 @@
+"""``typed_shard_map``: ``shard_map`` whose specs are the annotations of the function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from shardtypes.checked import _closure, _globals, display_name
+from shardtypes.meshes import current_mesh
+from shardtypes.partition_specs import make_partition_specs
+
+_STATIC = (int, float, str, bool)
+
+
+def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
+    """``jax.shard_map`` with ``in_specs`` and ``out_specs`` from the signature, on the mesh in force.
+
+    ``options`` go to ``jax.shard_map`` (``mesh``, ``axis_names``, ``check_vma``; ``check_rep`` is the same under its
+    old name). Parameters annotated ``int``, ``float``, ``str`` or ``bool`` are static. Usable as
+    ``@partial(typed_shard_map, check_rep=False)`` and as ``@typed_shard_map(check_vma=False)``.
+
+    Raises ``TypeError``, when called, for a parameter or a result without annotation, and ``ValueError`` without a mesh.
+    """
+    if f is None:
+        return functools.partial(typed_shard_map, **options)
+    if "check_rep" in options:
+        options = {**options, "check_vma": options["check_rep"]}
+        del options["check_rep"]
+    for name in ("in_specs", "out_specs"):
+        if name in options:
+            raise TypeError(f"typed_shard_map takes {name} from the annotations of {display_name(f)}; use jax.shard_map")
+    function = f
+    signature = inspect.signature(function)
+
+    @functools.lru_cache(maxsize=1)
+    def annotations() -> dict[str, Any]:
+        inner = inspect.unwrap(function)
+        hints = typing.get_type_hints(inner, _globals(function), _closure(function), include_extras=True)
+        for name, parameter in signature.parameters.items():
+            if name not in hints:
+                raise TypeError(
+                    f"typed_shard_map({display_name(function)}): parameter {name!r} has no annotation, so it is not "
+                    "known how it is sharded; annotate it as f32['batch/d …'], or as int, float, str or bool if static"
+                )
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise TypeError(f"typed_shard_map({display_name(function)}): {name!r} must not be * or **")
+        if "return" not in hints:
+            raise TypeError(f"typed_shard_map({display_name(function)}): the result has no annotation")
+        return hints
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        hints = annotations()
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        static = {n: v for n, v in bound.arguments.items() if _is_static(hints[n])}
+        names = [n for n in bound.arguments if n not in static]
+        mesh = options.get("mesh", None)
+        if mesh is None and (mesh := current_mesh()) is None:
+            raise ValueError(
+                f"typed_shard_map({display_name(function)}) needs a mesh in force: with jax.set_mesh(mesh): …"
+            )
+        rest = {k: v for k, v in options.items() if k != "mesh"}
+
+        def on_shard(*values: Any) -> Any:
+            call = signature.bind_partial()
+            call.arguments.update({**static, **dict(zip(names, values, strict=True))})
+            ordered = {n: call.arguments[n] for n in signature.parameters if n in call.arguments}
+            call.arguments.clear()
+            call.arguments.update(ordered)
+            return function(*call.args, **call.kwargs)
+
+        on_shard.__name__ = getattr(function, "__name__", "on_shard")
+        specs = tuple(_spec(function, f"parameter {n!r}", hints[n], bound.arguments[n]) for n in names)
+        mapped = _shard_map()(
+            on_shard, mesh=mesh, in_specs=specs, out_specs=_spec(function, "the result", hints["return"]), **rest
+        )
+        return mapped(*(bound.arguments[n] for n in names))
+
+    return run
+
+
+def _is_static(annotation: Any) -> bool:
+    return annotation in _STATIC
+
+
+def _spec(function: Any, role: str, annotation: Any, example: Any = None) -> Any:
+    try:
+        return make_partition_specs(annotation, example)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"typed_shard_map({display_name(function)}): {role}: {error}") from None
+
+
+def _shard_map() -> Callable[..., Any]:
+    """JAX's ``shard_map``, under its old name and option where JAX is older than 0.6.1."""
+    current = getattr(jax, "shard_map", None)
+    if current is not None:
+        return current  # type: ignore[no-any-return]
+    from jax.experimental.shard_map import shard_map as old
+
+    def shard_map(f: Any, *, check_vma: bool = True, **rest: Any) -> Any:
+        return old(f, check_rep=check_vma, **rest)
+
+    return shard_map

@@ -1,0 +1,117 @@
+"""Which mesh and which axis names are in force here. The one place that knows how JAX's versions say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax._src import core, mesh as mesh_internals  # no public way to ask for bound axis names
+
+AnyMesh = Any  # Mesh or AbstractMesh; JAX has no common public base
+
+
+def bound_axes() -> Mapping[str, int]:
+    """Sizes of the axis names that collectives see here: those of ``shard_map``, ``pmap`` and ``vmap(axis_name=…)``."""
+    return core.get_axis_env().axis_sizes
+
+
+def abstract_mesh() -> Any:
+    """The abstract mesh in force: ``set_mesh`` in eager code, the surrounding mesh inside a trace."""
+    return jax.sharding.get_abstract_mesh()
+
+
+def _axis_types(mesh: AnyMesh) -> tuple[Any, ...]:
+    types = mesh.axis_types
+    return tuple(types) if types is not None else (None,) * len(mesh.axis_names)
+
+
+def axes_of_type(mesh: AnyMesh, kind: str) -> frozenset[str]:
+    """The mesh axes whose type is ``'Manual'``, ``'Explicit'`` or ``'Auto'``."""
+    return frozenset(
+        name for name, axis_type in zip(mesh.axis_names, _axis_types(mesh), strict=True)
+        if getattr(axis_type, "name", "Auto") == kind
+    )
+
+
+def current_mesh() -> AnyMesh | None:
+    """The mesh in force: ``jax.set_mesh``, else the legacy ``with mesh:``, else the abstract one, else None."""
+    concrete = mesh_internals.get_concrete_mesh()
+    if concrete is not None and not concrete.empty:
+        return concrete
+    legacy = mesh_internals.thread_resources.env.physical_mesh
+    if not legacy.empty:
+        return legacy
+    abstract = abstract_mesh()
+    if abstract is not None and not abstract.empty:
+        return abstract
+    return None
+
+
+def mesh_sizes(mesh: AnyMesh | None) -> dict[str, int]:
+    """Axis sizes by name, in the mesh's order; empty without a mesh."""
+    return dict(mesh.shape) if mesh is not None else {}
+
+
+def format_mesh(mesh: AnyMesh | None) -> str:
+    """``d=2, t=4``."""
+    return ", ".join(f"{name}={size}" for name, size in mesh_sizes(mesh).items())
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a checked call sees: the bound axis names, and which of them are manual mesh axes."""
+
+    bound: Mapping[str, int]
+    manual: frozenset[str]
+    mesh: Any
+
+    @property
+    def is_global(self) -> bool:
+        """Whether shapes here are global ones."""
+        return not self.bound
+
+
+GLOBAL_VIEW = View({}, frozenset(), None)
+
+
+def current_view() -> View:
+    """The view at this point of the program."""
+    bound = core.get_axis_env().axis_sizes
+    if not bound:
+        return GLOBAL_VIEW
+    mesh = abstract_mesh()
+    if mesh is None or mesh.empty:
+        return View(bound, frozenset(), None)
+    return View(bound, axes_of_type(mesh, "Manual") & bound.keys(), mesh)
+
+
+def varying_axes(aval: Any) -> frozenset[str] | None:
+    """Mesh axes over which a value may differ from device to device; None where JAX does not track it."""
+    if not tracks_varying():
+        return None
+    typed = getattr(aval, "manual_axis_type", None)
+    if typed is not None:
+        return frozenset(typed.varying)
+    varying = getattr(aval, "vma", None)
+    return None if varying is None else frozenset(varying)
+
+
+def pending_axes(aval: Any) -> frozenset[str]:
+    """Mesh axes over which JAX itself says that a sum is outstanding (*unreduced*)."""
+    found: set[str] = set()
+    typed = getattr(aval, "manual_axis_type", None)
+    if typed is not None:
+        found |= set(getattr(typed, "unreduced", ()))
+    spec = getattr(getattr(aval, "sharding", None), "spec", None)
+    found |= set(getattr(spec, "unreduced", ()) or ())
+    return frozenset(found)
+
+
+def tracks_varying() -> bool:
+    """Whether ``check_vma`` is on at this point."""
+    from jax._src import config  # read late: private, and absent before the option existed
+
+    option = getattr(config, "_check_vma", None)
+    return bool(option.value) if option is not None else False

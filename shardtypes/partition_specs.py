@@ -1,0 +1,159 @@
+"""PartitionSpecs and NamedShardings of a type's structure."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from shardtypes.dtypes import ArrayType, shape_of_type
+from shardtypes.lang import Shape
+from shardtypes.logical_axes import resolve_axes
+from shardtypes.meshes import current_mesh
+from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
+
+
+def spec_of(shape: Shape) -> PartitionSpec:
+    """The PartitionSpec of an annotation under the logical rules in force. ``ValueError`` for an open rank."""
+    if shape.rank is None:
+        raise ValueError(f"'{shape}' matches any number of dimensions, so it has no PartitionSpec: name the dimensions")
+    axes = resolve_axes(shape)
+    entries = [a[0] if len(a) == 1 else (a or None) for a in axes]
+    return PartitionSpec(*entries, unreduced=set(shape.pending)) if shape.pending else PartitionSpec(*entries)
+
+
+def _prefix(container: type, item: Any) -> Any:
+    return item
+
+
+def map_type(
+    annotation: Any,
+    leaf: Callable[[ArrayType], Any],
+    path: str = "",
+    example: Any = None,
+    many: Callable[[type, Any], Any] = _prefix,
+) -> Any:
+    """A tree of the structure of ``annotation``, with ``leaf`` of each array type in it.
+
+    Of containers of variable length (lists, dicts, ``tuple[T, ...]``) ``many`` makes the result from that of one item;
+    by default it is the item's, which stands for all of them as JAX's tree prefixes do. Static fields are taken from
+    ``example``, a value of the type, or their defaults. Raises ``TypeError`` naming the path of a part that has no
+    array type.
+    """
+    if isinstance(annotation, ArrayType):
+        return leaf(annotation)
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    where = path or "the type"
+    if origin is typing.Annotated:
+        found = next((a for a in args[1:] if isinstance(a, ArrayType)), None)
+        return leaf(found) if found is not None else map_type(args[0], leaf, path, example, many)
+    base = origin or annotation
+    if is_pytree_dataclass(base):
+        hints = field_types(base, args)
+        values = {
+            name: _static_value(base, name, example)
+            if is_static(base, name)
+            else map_type(hint, leaf, f"{path}.{name}", getattr(example, name, None), many)
+            for name, hint in hints.items()
+        }
+        return base(**values)
+    if annotation is None or annotation is type(None):
+        return None
+    if origin in (typing.Union, types.UnionType):
+        members = [a for a in args if a is not type(None)]
+        results = [map_type(a, leaf, path, example, many) for a in members]
+        if all(r == results[0] for r in results[1:]):
+            return results[0]
+        raise TypeError(f"{where}: the members of {annotation} are sharded differently, so none can be chosen")
+    if isinstance(base, type) and issubclass(base, tuple):
+        return _map_tuple(base, args, leaf, path, annotation, example, many)
+    if isinstance(base, type) and issubclass(base, (list, dict, Sequence, Mapping)) and base is not str and args:
+        return many(base, map_type(args[-1], leaf, f"{path}[*]", None, many))
+    raise TypeError(
+        f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
+        "or mark the field static with dataclasses.field(metadata={'static': True})"
+    )
+
+
+def _static_value(cls: type, name: str, example: Any) -> Any:
+    if example is not None:
+        return getattr(example, name, None)
+    field = next(f for f in dataclasses.fields(cls) if f.name == name)
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
+
+
+def _map_tuple(
+    base: type,
+    args: tuple[Any, ...],
+    leaf: Callable[[ArrayType], Any],
+    path: str,
+    annotation: Any,
+    example: Any,
+    many: Callable[[type, Any], Any],
+) -> Any:
+    items = example if isinstance(example, tuple) else ()
+
+    def item(index: int, hint: Any, label: str) -> Any:
+        return map_type(hint, leaf, label, items[index] if index < len(items) else None, many)
+
+    if hasattr(base, "_fields"):
+        hints = typing.get_type_hints(base, include_extras=True)
+        return base(*(item(i, hints.get(n, Any), f"{path}.{n}") for i, n in enumerate(base._fields)))  # type: ignore[attr-defined]  # a NamedTuple
+    if not args:
+        raise TypeError(f"{path or 'the type'}: {_show(annotation)} has no array type; write tuple[f32['…'], …]")
+    if len(args) == 2 and args[1] is Ellipsis:
+        return many(base, item(0, args[0], f"{path}[*]"))
+    return tuple(item(i, a, f"{path}[{i}]") for i, a in enumerate(args) if a != ())
+
+
+def _show(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+
+
+def make_partition_specs(annotation: Any, example: Any = None) -> Any:
+    """A tree of the type's structure with a ``PartitionSpec`` for each array, one entry a dimension.
+
+    Lists, dicts and ``tuple[T, ...]`` give one spec for all their items, as JAX's tree prefixes allow. Raises
+    ``TypeError`` naming the part of the type that has no array annotation. Static fields are those of ``example``, a
+    value of the type, else their defaults.
+    """
+    return map_type(annotation, lambda array: spec_of(shape_of_type(array)), example=example)
+
+
+def make_shardings(annotation: Any, mesh: Any = None) -> Any:
+    """As ``make_partition_specs``, with a ``NamedSharding`` on the mesh in force (or ``mesh``) for each array.
+
+    Raises ``ValueError`` without a mesh, and for an axis that it does not have.
+    """
+    mesh = mesh if mesh is not None else current_mesh()
+    if mesh is None:
+        raise ValueError("make_shardings needs a mesh in force: with jax.set_mesh(mesh): …")
+
+    def leaf(array: ArrayType) -> NamedSharding:
+        shape = shape_of_type(array)
+        for axis in shape.axes:
+            if axis not in mesh.axis_names:
+                raise ValueError(f"{array}: the mesh has no axis {axis!r} (it has: {', '.join(mesh.axis_names)})")
+        return NamedSharding(mesh, spec_of(shape))
+
+    return map_type(annotation, leaf)
+
+
+def is_fully_sharded(spec: PartitionSpec | ArrayType | Any, mesh: Any = None) -> bool:
+    """Whether a spec uses every axis of the mesh in force. Raises ``ValueError`` without a mesh."""
+    mesh = mesh if mesh is not None else current_mesh()
+    if mesh is None:
+        raise ValueError("is_fully_sharded needs a mesh in force: with jax.set_mesh(mesh): …")
+    if isinstance(spec, ArrayType):
+        spec = spec_of(shape_of_type(spec))
+    elif hasattr(spec, "partition_spec"):
+        spec = spec.partition_spec()
+    used = set(jax.tree_util.tree_leaves(tuple(spec)))
+    return set(mesh.axis_names) <= used

@@ -1,0 +1,167 @@
+"""Which size each name stands for, and for how long.
+
+A table of bindings lives for the outermost checked call of this thread or task and ends with it, or for a ``Scope``.
+Calls inside share the table of their caller, unless they open a scope of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from shardtypes.lang import Size
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a checked value was met: the function, and its role there (``"parameter 'x'"``, ``'the result'``)."""
+
+    function: str
+    role: str
+
+    def __str__(self) -> str:
+        return f"{self.function}: {self.role}" if self.function else self.role
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where a name got its size."""
+
+    site: Site
+    dim: int | None
+
+    def __str__(self) -> str:
+        return f"{self.site}" if self.dim is None else f"{self.site}, dimension {self.dim}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A size expression met before the names in it: compared as soon as they are known."""
+
+    size: Size
+    actual: Any
+    binding: Binding
+    declared: str
+    broadcast: bool
+
+
+class Table:
+    """Bindings of one scope. Sizes are ints, or the symbolic dimensions of an abstract trace."""
+
+    __slots__ = ("deferred", "places", "sizes", "variadics")
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, Any] = {}
+        self.places: dict[str, Binding] = {}
+        self.variadics: dict[str, tuple[Any, ...]] = {}
+        self.deferred: list[Deferred] = []
+
+    def bind(self, name: str, size: Any, site: Site, dim: int | None) -> None:
+        """Record the size of a name met for the first time."""
+        self.sizes[name] = size
+        self.places[name] = Binding(site, dim)
+
+    def mark(self) -> tuple[int, int, int, int]:
+        """A point to roll back to."""
+        return len(self.sizes), len(self.variadics), len(self.places), len(self.deferred)
+
+    def rollback(self, mark: tuple[int, int, int, int]) -> None:
+        """Forget everything bound since ``mark``."""
+        for table, size in zip((self.sizes, self.variadics, self.places), mark[:3], strict=True):
+            while len(table) > size:
+                table.popitem()  # type: ignore[attr-defined]  # three dicts of different value types
+        del self.deferred[mark[3] :]
+
+
+_current: ContextVar[Table | None] = ContextVar("shardtypes_scope", default=None)
+
+
+def current_table() -> Table | None:
+    """The table in force on this thread or task, None outside every scope and checked call."""
+    return _current.get()
+
+
+def enter_table(table: Table) -> Token[Table | None]:
+    """Put a table in force; undo it with ``leave_table``."""
+    return _current.set(table)
+
+
+def leave_table(token: Token[Table | None]) -> None:
+    """Put the former table back in force."""
+    try:
+        _current.reset(token)
+    except ValueError:  # closed from another task, as a garbage-collected generator is: its context is gone
+        _current.set(None)
+
+
+class Scope:
+    """``with Scope(): ...`` gives the block a fresh table, so that its names may mean other sizes than outside.
+
+    Re-entrant; safe with threads and asyncio.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: list[Token[Table | None]] = []
+
+    def __enter__(self) -> Scope:
+        self._tokens.append(enter_table(Table()))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        leave_table(self._tokens.pop())
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The sizes bound so far in the table in force."""
+        table = current_table()
+        return dict(table.sizes) if table is not None else {}
+
+
+@contextmanager
+def shared_table() -> Iterator[Table]:
+    """The table in force, or a fresh one for the block where there is none."""
+    table = current_table()
+    if table is not None:
+        yield table
+        return
+    table = Table()
+    token = enter_table(table)
+    try:
+        yield table
+    finally:
+        leave_table(token)
+
+
+def scope(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: each call gets a fresh table. Name, doc and signature of the function are kept.
+
+    Works above and below ``typechecked``. Generators and coroutines hold their table while they run only.
+    """
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def run_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
+            with Scope():
+                return await function(*args, **kwargs)
+
+        return run_coroutine  # type: ignore[return-value]  # a coroutine function in, a coroutine function out
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = enter_table(Table())
+        try:
+            return function(*args, **kwargs)
+        finally:
+            leave_table(token)
+
+    run.__shardtypes_scope__ = True  # type: ignore[attr-defined]  # tells `typechecked` above it to check inside
+    return run

@@ -1,0 +1,324 @@
+"""The comparison of a declared with an actual sharding, by meaning.
+
+An alarm is raised only for what is certainly wrong; what could not be compared is counted with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from shardtypes import _stats, messages
+from shardtypes.errors import ShardingError
+from shardtypes.layouts import Axes, Layout, axes_of_spec, layout, normalise, same_indices
+from shardtypes.logical_axes import resolve_axes, rules_in_force
+from shardtypes.meshes import (
+    View,
+    axes_of_type,
+    bound_axes,
+    current_mesh,
+    format_mesh,
+    mesh_sizes,
+    pending_axes,
+    varying_axes,
+)
+from shardtypes.scopes import Site
+
+if TYPE_CHECKING:
+    from shardtypes.array_check import ArraySpec
+
+# Declared axes of one dimension; None where the annotation makes no claim ('_' and '...').
+Claim = Axes | None
+
+AGREES = ""  # the empty reason: nothing is wrong
+
+
+def claims(spec: ArraySpec, rank: int) -> tuple[Claim, ...] | None:
+    """What the annotation declares for each dimension of a value of this rank."""
+    resolved = resolve_axes(spec.shape)
+    at = spec.variadic
+    entries: list[Claim] = [
+        None if not axes and dim.kind in ("anonymous", "variadic") else axes
+        for dim, axes in zip(spec.shape.dims, resolved, strict=True)
+    ]
+    if at is None:
+        return tuple(entries) if rank == len(entries) else None
+    extra = rank - len(entries) + 1
+    return None if extra < 0 else tuple(entries[:at] + [entries[at]] * extra + entries[at + 1 :])
+
+
+def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+    """Compare the sharding of a value with the annotation. Raises ``ShardingError``."""
+    if isinstance(value, jax.core.Tracer):
+        if view.manual:
+            _check_manual(spec, value, view, site)
+        elif not view.bound or spec.sharded:
+            _check_traced(spec, value, view, site)
+        return
+    sharding = getattr(value, "sharding", None)
+    if type(sharding) is SingleDeviceSharding and not spec.sharded and not rules_in_force():
+        return
+    if sharding is None or view.manual:
+        if spec.sharded:
+            _stats.count_not_possible("a value without a sharding")
+        return
+    mesh = current_mesh()
+    key = (sharding, mesh, value.shape, rules_in_force())
+    reason = spec.verdicts.get(key)
+    if reason is None:
+        reason = _compare_concrete(spec, value, sharding, mesh)
+        if len(spec.verdicts) > 256:
+            spec.verdicts.clear()
+        spec.verdicts[key] = reason
+    if reason is not AGREES:
+        if reason.startswith(SKIPPED):
+            _stats.count_not_possible(reason[len(SKIPPED) :])
+            return
+        raise ShardingError(_message(spec, reason, value, mesh), site)
+    if _stats.recording:
+        _count(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
+
+
+SKIPPED = "?"  # first character of a reason why the comparison could not be made
+
+
+def _count(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
+    _stats.count("sharding")
+    for dim, axes in enumerate(spec.axes):
+        if axes:
+            _stats.cover_dimension(site.function, site.role, dim, any(sizes.get(a, 1) > 1 for a in axes))
+
+
+def _message(spec: ArraySpec, reason: str, value: Any, mesh: Any) -> str:
+    advice = (
+        "place it with shardtypes.shard(x, T) or jax.device_put, or correct the annotation"
+        if not isinstance(value, jax.core.Tracer)
+        else "correct the annotation, the in_shardings, or add a with_sharding_constraint"
+    )
+    return messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(mesh), advice)
+
+
+def _unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str, int]) -> str:
+    for axes in (*declared, spec.shape.pending):
+        for axis in axes or ():
+            if axis not in sizes:
+                known = ", ".join(sizes) or "none"
+                return f"the mesh has no axis {axis!r} (it has: {known})"
+    return AGREES
+
+
+def _compare_concrete(spec: ArraySpec, value: Any, sharding: Any, mesh: Any) -> str:
+    declared = claims(spec, value.ndim)
+    if declared is None:
+        return AGREES
+    own = sharding.mesh if isinstance(sharding, NamedSharding) else None
+    reference = mesh if mesh is not None else own
+    sizes = mesh_sizes(reference)
+    if reference is None:
+        if not spec.sharded and sharding.is_fully_replicated:
+            return AGREES
+        if type(sharding) is SingleDeviceSharding:
+            return SKIPPED + "no mesh in force, and the value lies on one device"
+        return _compare_unnamed(spec, declared, value, sharding)
+    unknown = _unknown_axis(spec, declared, sizes)
+    if unknown:
+        return unknown
+    if type(sharding) is SingleDeviceSharding:
+        if any(sizes[a] > 1 for axes in declared for a in axes or ()) or spec.shape.pending:
+            return f"declared sharded, but it lies whole on one device ({next(iter(sharding.device_set))})"
+        return AGREES
+    actual = layout(value, mesh)
+    if actual.dims is not None:
+        own_sizes = mesh_sizes(actual.mesh)
+        used = {a for axes in actual.dims for a in axes}
+        if used <= sizes.keys() and all(own_sizes.get(a) == sizes[a] for a in used | _axes(declared) if a in own_sizes):
+            return compare_named(declared, spec.shape.pending, actual, sizes, value.shape)
+    return _compare_maps(declared, actual, reference, value)
+
+
+def _axes(declared: Sequence[Claim]) -> set[str]:
+    return {axis for axes in declared for axis in axes or ()}
+
+
+def _compare_unnamed(spec: ArraySpec, declared: Sequence[Claim], value: Any, sharding: Any) -> str:
+    """A sharding without axis names, and no mesh: only 'replicated' can be compared."""
+    if sharding.is_fully_replicated:
+        if _axes(declared):
+            return "declared sharded, but it is replicated on every device"
+        return AGREES
+    return (
+        f"{type(sharding).__name__} has no axis names, and no mesh is in force to supply them: "
+        "put the mesh in force with jax.set_mesh(mesh)"
+    )
+
+
+def _compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any, value: Any) -> str:
+    """Other axis names than the mesh's: equal if every device holds what the declaration puts there."""
+    if not isinstance(mesh, jax.sharding.Mesh):
+        return SKIPPED + "axis names differ and the mesh in force has no devices"
+    if any(axes is None for axes in declared):
+        return SKIPPED + "axis names differ, and the annotation leaves a dimension open"
+    entries = [tuple(axes) if axes else None for axes in declared]
+    try:
+        wanted = NamedSharding(mesh, PartitionSpec(*entries)).devices_indices_map(value.shape)
+    except ValueError as error:  # a size that the axes do not divide
+        return f"the declared sharding is not possible: {error}"
+    if actual.sharding is not None and same_indices(
+        wanted, actual.sharding.devices_indices_map(value.shape), value.shape
+    ):
+        return AGREES
+    return "the devices hold other parts of it than declared"
+
+
+def compare_named(
+    declared: Sequence[Claim], pending: Sequence[str], actual: Layout, sizes: Mapping[str, int], shape: Sequence[int]
+) -> str:
+    """Why two named layouts differ; empty if they mean the same."""
+    assert actual.dims is not None
+    wanted = normalise([axes or () for axes in declared], sizes)
+    lies = normalise(actual.dims, sizes)
+    for dim, (claim, want, got) in enumerate(zip(declared, wanted, lies, strict=True)):
+        if claim is None or want == got:
+            continue
+        reason = f"dimension {dim} is {_over(got)}, expected {_over(want)}"
+        if want and not any(lies) and not any(axes for i, axes in enumerate(lies) if i != dim):
+            reason += "; it is fully replicated"
+        parts = 1
+        for axis in want:
+            parts *= sizes[axis]
+        if not got and shape[dim] % parts:
+            reason += f" (its size {shape[dim]} does not divide over {parts} devices: JAX drops such a constraint)"
+        return reason
+    outstanding = {a for a in actual.pending if sizes.get(a, 2) > 1}
+    promised = {a for a in pending if sizes.get(a, 2) > 1}
+    if promised - outstanding:
+        return f"declared pending over {_names(promised)}, but nothing is to be reduced there"
+    return AGREES
+
+
+def _over(axes: Axes) -> str:
+    return "sharded over " + _names(axes) if axes else "not sharded"
+
+
+def _names(axes: Any) -> str:
+    return "/".join(axes) if isinstance(axes, tuple) else ", ".join(sorted(axes))
+
+
+def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+    """Under ``jit``: Explicit axes are part of the type; of Auto axes only the compiler knows."""
+    aval = jax.typeof(value)
+    sharding = getattr(aval, "sharding", None)
+    own = getattr(sharding, "mesh", None)
+    if own is not None and own.empty:
+        own = None
+    mesh = current_mesh() or own
+    declared = claims(spec, len(aval.shape))
+    if declared is None:
+        return
+    if mesh is None:
+        if spec.sharded:
+            _stats.count_not_possible("traced without a mesh in force")
+        return
+    sizes = mesh_sizes(mesh)
+    unknown = _unknown_axis(spec, declared, {**sizes, **bound_axes()})
+    if unknown:
+        raise ShardingError(_message(spec, unknown, value, mesh), site)
+    explicit = axes_of_type(own, "Explicit") if own is not None else frozenset()
+    if explicit:
+        dims = axes_of_spec(sharding.spec, len(aval.shape))
+        if dims is not None:
+            actual = Layout(tuple(aval.shape), dims, own, pending_axes(aval), sharding)
+            only = [None if axes is None else tuple(a for a in axes if a in explicit) for axes in declared]
+            pending = [a for a in spec.shape.pending if a in explicit]
+            reason = compare_named(only, pending, actual, mesh_sizes(own), aval.shape)
+            if reason:
+                raise ShardingError(_message(spec, reason, value, own), site)
+            if _stats.recording:
+                _count(spec, sizes, site)
+    automatic = {a for a in axes_of_type(mesh, "Auto") if sizes[a] > 1} - view.bound.keys()
+    if automatic:
+        from shardtypes.compiled import request
+
+        request(spec, value, declared, mesh, site)
+
+
+def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+    """Inside ``shard_map`` and ``pmap``: the varying axes are an upper bound of where a value differs."""
+    aval = jax.typeof(value)
+    declared = claims(spec, len(aval.shape))
+    if declared is None:
+        return
+    sizes = {**mesh_sizes(view.mesh), **view.bound}
+    unknown = _unknown_axis(spec, declared, sizes)
+    if unknown:
+        raise ShardingError(_message(spec, unknown, value, view.mesh), site)
+    manual = [a for axes in declared for a in axes or () if a in view.manual and sizes[a] > 1]
+    pending = [a for a in spec.shape.pending if a in view.manual and sizes[a] > 1]
+    varying = varying_axes(aval)
+    if varying is None:
+        if manual or pending:
+            _stats.count_not_possible("inside shard_map or pmap with check_vma=False: JAX does not track varying axes")
+        return
+    for axis in (*manual, *pending):
+        if axis in varying or axis in pending_axes(aval):
+            continue
+        if not _comes_from_arguments(value):
+            _stats.count_not_possible("a constant inside shard_map: the same on every device by construction")
+            continue
+        if axis in pending:
+            reason = f"declared pending over {axis}, but it is the same on every device along {axis}"
+        else:
+            dim = next(i for i, axes in enumerate(declared) if axes and axis in axes)
+            reason = f"dimension {dim} is declared sharded over {axis}, but the value is the same on every device along {axis}"
+        raise ShardingError(
+            messages.sharding_differs(
+                reason, spec.text, messages.describe(value), format_mesh(view.mesh),
+                "give the argument sharded (in_specs), or declare it unsharded",
+            ),
+            site,
+        )
+    _check_partial(spec, aval, declared, view, value, site)
+    if _stats.recording:
+        _count(spec, sizes, site)
+
+
+def _check_partial(
+    spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site
+) -> None:
+    """The axes of a partly manual mesh that are not manual."""
+    explicit = axes_of_type(view.mesh, "Explicit")
+    if explicit and aval.sharding is not None:
+        dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
+        if dims is not None:
+            only = [None if axes is None else tuple(a for a in axes if a in explicit) for axes in declared]
+            actual = Layout(tuple(aval.shape), dims, view.mesh, frozenset(), None)
+            reason = compare_named(only, (), actual, mesh_sizes(view.mesh), aval.shape)
+            if reason:
+                raise ShardingError(_message(spec, reason, value, view.mesh), site)
+    if axes_of_type(view.mesh, "Auto") & _axes(declared):
+        _stats.count_not_possible("an Auto axis inside a partly manual shard_map")
+
+
+def _comes_from_arguments(value: Any, limit: int = 5000) -> bool:
+    """Whether a traced value is computed from an argument, and not from constants alone.
+
+    False where JAX does not tell: then nothing is certain.
+    """
+    stack, seen = [value], set()
+    while stack and len(seen) < limit:
+        item = stack.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if not isinstance(item, jax.core.Tracer):
+            continue
+        if not hasattr(item, "parent"):
+            return False
+        if item.parent is None:
+            constant = getattr(getattr(item, "val", None), "initial_qdd", None)
+            return constant is None
+        stack.extend(item.parent.in_tracers)
+    return False

@@ -1,0 +1,51 @@
+"""Turning the checks off.
+
+``SHARDTYPES=0`` in the environment, read when a function is decorated, leaves functions as they are: no cost at all.
+``enabled(False)`` turns checks off while a program runs.
+"""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar, Token
+from types import TracebackType
+
+_OFF = {"0", "off", "false", "no"}
+
+_default = True
+_local: ContextVar[bool | None] = ContextVar("shardtypes_enabled", default=None)
+
+
+def switched_off() -> bool:
+    """Whether the environment turns all checks off (``SHARDTYPES=0``)."""
+    return os.environ.get("SHARDTYPES", "1").strip().lower() in _OFF
+
+
+def checks_on() -> bool:
+    """Whether checks run at this point."""
+    local = _local.get()
+    return _default if local is None else local
+
+
+class enabled:  # noqa: N801 - reads as the function that users call
+    """``enabled(False)`` turns checks off for the program; ``with enabled(False): ...`` for the block only."""
+
+    def __init__(self, on: bool = True) -> None:
+        global _default
+        if not isinstance(on, bool):
+            raise TypeError(f"enabled() takes True or False, got {on!r}")
+        self._on = on
+        self._before = _default
+        self._token: Token[bool | None] | None = None
+        _default = on
+
+    def __enter__(self) -> enabled:
+        global _default
+        _default = self._before
+        self._token = _local.set(self._on)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._token is not None:
+            _local.reset(self._token)
+            self._token = None

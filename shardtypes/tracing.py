@@ -1,0 +1,277 @@
+"""``trace``: is a function right for all sizes? Asked of JAX's own rules, with no data and no devices.
+
+The sizes are symbols first. Where those are inconclusive, as in code that branches on a size, distinct primes stand
+for them, in two assignments; where primes fail and sizes with many divisors do not, the answer is *could not tell*.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import math
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+from typeguard import TypeCheckError
+
+from shardtypes.checked import _closure, _globals, _MISSING, display_name, typechecked
+from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
+from shardtypes.errors import ShardTypeError
+from shardtypes.lang import Shape, format_witness
+from shardtypes.meshes import axes_of_type, mesh_sizes
+from shardtypes.partition_specs import map_type, spec_of
+
+_PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107))
+_COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
+
+_FAMILY = {
+    "floating": "float32", "inexact": "float32", "number": "float32", "any": "float32", "integer": "int32",
+    "signedinteger": "int32", "unsignedinteger": "uint32", "complexfloating": "complex64",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``ok`` is True, False, or None for *could not tell*; ``reason`` says why; ``sizes`` is an assignment for which
+    it fails; ``result`` is the tree of ``ShapeDtypeStruct`` that the function returns."""
+
+    ok: bool | None
+    reason: str
+    result: Any = None
+    sizes: Mapping[str, int] | None = None
+    error: Exception | None = None
+
+    def raise_if_failed(self) -> Verdict:
+        """Raise what was found wrong, with the sizes as a note."""
+        if self.ok is False:
+            error = self.error if self.error is not None else ShardTypeError(self.reason)
+            if self.sizes:
+                error.add_note(f"fails for {format_witness(dict(self.sizes))}")
+            raise error
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("a verdict has three values: use .ok, which is True, False or None")
+
+
+class _CannotTell(Exception):
+    """An argument cannot be made from the annotations."""
+
+
+def trace(
+    f: Callable[..., Any], *examples: Any, mesh: Any = None, sizes: Mapping[str, int] | None = None, **named: Any
+) -> Verdict:
+    """Check an annotated function without running it.
+
+    Arguments are made from the annotations; ``examples`` (and named ones) are used in their place where given, and are
+    needed for parameters that are neither annotated arrays nor have a default. ``sizes`` fixes the sizes of names.
+    ``mesh`` is a mesh, concrete or abstract and of any size, on which shardings are checked too where its axes are
+    Explicit.
+    """
+    name = display_name(f)
+    try:
+        parameters = _parameters(f, examples, named)
+        symbols = _symbols(parameters, sizes or {})
+        factors = _factors(parameters, mesh)
+    except (_CannotTell, NameError) as error:
+        return Verdict(None, f"{name}: {error}")
+    checked = f if hasattr(f, "__shardtypes_checked__") else typechecked(f)
+    symbolic = _symbolic_sizes(symbols, factors, sizes or {})
+    try:
+        return Verdict(True, f"{name}: holds for all sizes", _evaluate(checked, parameters, symbolic, mesh))
+    except _CannotTell as error:
+        return Verdict(None, f"{name}: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever user code raises at symbolic sizes is asked again with numbers
+        first = error
+    failures: list[tuple[dict[str, int], Exception]] = []
+    result: Any = None
+    for numbers in _PRIMES:
+        chosen = _numbers(symbols, factors, sizes or {}, numbers)
+        try:
+            result = _evaluate(checked, parameters, chosen, mesh)
+        except Exception as error:  # noqa: BLE001 - as above: the verdict carries it
+            failures.append((chosen, error))
+    if not failures:
+        tried = "; ".join(
+            format_witness(_numbers(symbols, factors, sizes or {}, n)) for n in _PRIMES
+        )
+        return Verdict(True, f"{name}: holds for {tried} (for all sizes it cannot be told: {_line(first)})", result)
+    chosen = _numbers(symbols, factors, sizes or {}, _COMPOSITES)
+    try:
+        result = _evaluate(checked, parameters, chosen, mesh)
+    except Exception as error:  # noqa: BLE001 - as above
+        where, last = failures[0]
+        del error
+        return Verdict(False, f"{name}: fails for {format_witness(where)}: {last}" if where else f"{name}: {last}", None, where, last)
+    where, last = failures[0]
+    return Verdict(
+        None,
+        f"{name}: holds for {format_witness(chosen)}, fails for {format_witness(where)}: {_line(last)}",
+        result,
+        where,
+        last,
+    )
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@dataclass(frozen=True)
+class _Argument:
+    parameter: inspect.Parameter
+    annotation: Any
+    value: Any
+
+
+def _parameters(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> list[_Argument]:
+    inner = inspect.unwrap(f)
+    hints = typing.get_type_hints(inner, _globals(f), _closure(f), include_extras=True)
+    signature = inspect.signature(f)
+    given = dict(signature.bind_partial(*examples, **named).arguments)
+    result = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        hint = hints.get(parameter.name, _MISSING)
+        if parameter.name in given:
+            result.append(_Argument(parameter, hint, given[parameter.name]))
+        elif hint is not _MISSING and _has_arrays(hint):
+            result.append(_Argument(parameter, hint, _MISSING))
+        elif parameter.default is not parameter.empty:
+            continue
+        else:
+            what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
+            raise _CannotTell(f"parameter {parameter.name!r} {what} and has no default: give an example")
+    return result
+
+
+def _has_arrays(hint: Any) -> bool:
+    found: list[ArrayType] = []
+    try:
+        map_type(hint, lambda a: found.append(a), many=lambda c, item: item)
+    except TypeError:
+        return bool(found)
+    return bool(found)
+
+
+def _shapes(parameters: list[_Argument]) -> Iterator[Shape]:
+    for argument in parameters:
+        if argument.value is _MISSING:
+            found: list[ArrayType] = []
+            map_type(argument.annotation, lambda a, into=found: into.append(a), many=lambda c, item: item)  # type: ignore[misc]  # a default binds the loop variable
+            yield from map(shape_of_type, found)
+
+
+def _symbols(parameters: list[_Argument], sizes: Mapping[str, int]) -> list[str]:
+    names: dict[str, None] = {}
+    for shape in _shapes(parameters):
+        for dim in shape.dims:
+            for symbol in sorted(dim.size.symbols) if dim.size is not None else ():
+                names[symbol] = None
+    return [name for name in names if name not in sizes]
+
+
+def _factors(parameters: list[_Argument], mesh: Any) -> dict[str, int]:
+    """By how much each name must be divisible, so that its axes split it evenly."""
+    lengths = mesh_sizes(mesh)
+    factors: dict[str, int] = {}
+    for shape in _shapes(parameters):
+        for dim in shape.dims:
+            for axis in dim.axes:
+                if mesh is not None and axis not in lengths:
+                    raise _CannotTell(f"the mesh has no axis {axis!r}")
+            count = math.prod(lengths.get(axis, 1) for axis in dim.axes)
+            for symbol in dim.size.symbols if dim.size is not None else ():
+                factors[symbol] = math.lcm(factors.get(symbol, 1), count)
+    return factors
+
+
+def _symbolic_sizes(symbols: list[str], factors: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, Any]:
+    from jax import export
+
+    if not symbols:
+        return dict(sizes)
+    made = export.symbolic_shape(", ".join(symbols))
+    return {**sizes, **{n: d * factors.get(n, 1) if factors.get(n, 1) > 1 else d for n, d in zip(symbols, made, strict=True)}}
+
+
+def _numbers(
+    symbols: list[str], factors: Mapping[str, int], sizes: Mapping[str, int], numbers: tuple[int, ...]
+) -> dict[str, int]:
+    endless = itertools.chain(numbers, itertools.count(numbers[-1] + 2, 2))
+    return {**sizes, **{name: next(endless) * factors.get(name, 1) for name in symbols}}
+
+
+def _evaluate(f: Any, parameters: list[_Argument], sizes: Mapping[str, Any], mesh: Any) -> Any:
+    def leaf(annotation: ArrayType) -> jax.ShapeDtypeStruct:
+        return _struct(annotation, sizes, mesh)
+
+    static: dict[str, Any] = {}
+    traced: dict[str, Any] = {}
+    for argument in parameters:
+        name = argument.parameter.name
+        if argument.value is _MISSING:
+            traced[name] = map_type(argument.annotation, leaf, many=_one)
+        elif _is_tree_of_arrays(argument.value):
+            traced[name] = argument.value
+        else:
+            static[name] = argument.value
+    only = {a.parameter.name for a in parameters if a.parameter.kind is a.parameter.POSITIONAL_ONLY}
+
+    def call(values: dict[str, Any]) -> Any:
+        every = {**static, **values}
+        first = [every[a.parameter.name] for a in parameters if a.parameter.name in only]
+        return f(*first, **{n: v for n, v in every.items() if n not in only})
+
+    with _mesh_in_force(mesh):
+        return jax.eval_shape(call, traced)
+
+
+def _one(container: type, item: Any) -> Any:
+    if issubclass(container, list):
+        return [item]
+    if issubclass(container, tuple):
+        return (item,)
+    raise _CannotTell(f"the keys of a {container.__name__} are not known: give an example")
+
+
+def _is_tree_of_arrays(value: Any) -> bool:
+    leaves = jax.tree_util.tree_leaves(value)
+    return bool(leaves) and all(isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct, np.ndarray)) for leaf in leaves)
+
+
+def _struct(annotation: ArrayType, sizes: Mapping[str, Any], mesh: Any) -> jax.ShapeDtypeStruct:
+    spec = array_spec(annotation)
+    dims = []
+    for dim in spec.shape.dims:
+        if dim.kind == "variadic":
+            continue  # no dimensions is one of the ranks that it allows
+        dims.append(3 if dim.size is None else dim.size.evaluate(sizes))
+    if spec.dtype.name == "key":
+        dtype: Any = jax.eval_shape(lambda: jax.random.key(0)).dtype
+    else:
+        dtype = numpy_dtype(spec.dtype) or np.dtype(_FAMILY.get(spec.dtype.name, "float32"))
+    if mesh is not None and axes_of_type(mesh, "Explicit") and spec.shape.rank is not None:
+        abstract = mesh.abstract_mesh if isinstance(mesh, jax.sharding.Mesh) else mesh
+        return jax.ShapeDtypeStruct(tuple(dims), dtype, sharding=NamedSharding(abstract, spec_of(spec.shape)))
+    return jax.ShapeDtypeStruct(tuple(dims), dtype)
+
+
+@contextlib.contextmanager
+def _mesh_in_force(mesh: Any) -> Iterator[None]:
+    if mesh is None:
+        yield
+        return
+    abstract = mesh.abstract_mesh if isinstance(mesh, jax.sharding.Mesh) else mesh
+    with jax.sharding.use_abstract_mesh(abstract):
+        yield
+
+
+__all__ = ["TypeCheckError", "Verdict", "trace"]

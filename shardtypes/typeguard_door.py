@@ -1,0 +1,195 @@
+"""Our annotations under typeguard's own decorator and import hook.
+
+typeguard looks up who checks a type: we register for ours. Its instrumentation also evaluates strings inside
+subscripts as code, which turns ``f32['batch/d']`` into a division: we keep strings of our annotations as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import typeguard
+from typeguard import TypeCheckError, TypeCheckMemo, _decorators, _importhook, _transformer
+from typeguard._checkers import check_type_internal
+
+from shardtypes.scopes import Site
+
+_site: ContextVar[Site | None] = ContextVar("shardtypes_site", default=None)
+
+# What typeguard's own names are in the frames between an instrumented function and our checker.
+_ENTRY = ("check_argument_types_internal", "check_return_type_internal", "check_variable_assignment")
+
+
+@contextmanager
+def at_site(site: Site) -> Iterator[None]:
+    """Say where the value that typeguard is about to check was met."""
+    token = _site.set(site)
+    try:
+        yield
+    finally:
+        _site.reset(token)
+
+
+def _site_of_frames() -> Site:
+    """The function and parameter that typeguard is checking, from its own frames."""
+    frame: types.FrameType | None = sys._getframe(2)
+    for _ in range(20):
+        if frame is None:
+            break
+        name = frame.f_code.co_name
+        if name in _ENTRY:
+            local = frame.f_locals
+            function = str(local.get("func_name", "")).rpartition("<locals>.")[2]
+            if name == "check_argument_types_internal":
+                return Site(function, f"parameter {local.get('argname')!r}")
+            if name == "check_return_type_internal":
+                return Site(function, "the result")
+            caller = frame.f_back.f_code.co_qualname if frame.f_back is not None else ""
+            return Site(caller.rpartition("<locals>.")[2], f"variable {local.get('varname')!r}")
+        frame = frame.f_back
+    return Site("", "")
+
+
+def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+    from shardtypes.dtypes import array_spec
+    from shardtypes.meshes import current_view
+    from shardtypes.scopes import shared_table
+    from shardtypes.switches import checks_on
+
+    if not checks_on():
+        return
+    spec = array_spec(origin[args[0]])
+    site = _site.get() or _site_of_frames()
+    with shared_table() as table:
+        spec.check(value, table, current_view(), site)
+
+
+def _check_dataclass(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+    from shardtypes.pytrees import field_types
+    from shardtypes.switches import checks_on
+
+    if not isinstance(value, origin):
+        raise TypeCheckError(f"is not an instance of {origin.__module__}.{origin.__qualname__}")
+    if not checks_on():
+        return
+    for name, annotation in field_types(origin, args).items():
+        try:
+            check_type_internal(getattr(value, name), annotation, memo)
+        except TypeCheckError as error:
+            error.append_path_element(f"field {name!r} ({origin.__name__})")
+            raise
+
+
+def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
+    """typeguard's question: who checks this type?"""
+    if getattr(origin, "__shardtypes__", None) is True and args:
+        return _check_array
+    if isinstance(origin, type) and "__shardtypes_pytree__" in vars(origin):
+        return _check_dataclass
+    for extra in extras:
+        if isinstance(extra, types.GenericAlias) and getattr(extra.__origin__, "__shardtypes__", None) is True:
+            return lambda value, _origin, _args, memo: check_type_internal(value, extra, memo)
+    return None
+
+
+class _AnnotationTransformer(_transformer.AnnotationTransformer):
+    """typeguard's treatment of annotations, except that the text of an array annotation stays text.
+
+    Whether ``X`` in ``X['batch/d']`` is ours is known when the code runs, whatever name it was imported under:
+    ``X['batch/d']`` becomes ``X['batch/d'] if getattr(X, '__shardtypes_text__', False) else X[batch/d]``.
+    """
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        texts = self._texts(node)
+        if not texts or not _is_dotted(node.value) or self._is_known(node.value):
+            return super().visit_Subscript(node)
+        untouched = ast.copy_location(ast.Subscript(node.value, node.slice, node.ctx), node)
+        if not all(_is_expression(text) for text in texts):
+            return untouched
+        test = _takes_text(node.value)
+        evaluated = super().visit_Subscript(_copy(node))
+        if evaluated is None:
+            return None
+        return ast.fix_missing_locations(ast.copy_location(ast.IfExp(test, untouched, evaluated), node))
+
+    @staticmethod
+    def _texts(node: ast.Subscript) -> list[str]:
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+
+    def _is_known(self, base: ast.expr) -> bool:
+        """Whether the name certainly is one of typing's or Python's own, which take strings as forward references."""
+        names = [f"{module}.{name}" for module in ("typing", "typing_extensions") for name in typing.__all__]
+        names += ["builtins." + name for name in ("list", "dict", "tuple", "set", "frozenset", "type")]
+        return bool(self._memo.name_matches(base, *names))
+
+
+def _takes_text(base: ast.expr) -> ast.expr:
+    """Code that asks at run time: is this an annotation of ours, or of jaxtyping's, whose strings are no code?"""
+    test = ast.parse(
+        "getattr(X, '__shardtypes_text__', X.__class__.__module__.startswith('jaxtyping.'))", mode="eval"
+    ).body
+
+    class Fill(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return base if node.id == "X" else node
+
+    filled: ast.expr = Fill().visit(test)
+    return filled
+
+
+def _is_dotted(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text, mode="eval")
+    except SyntaxError:
+        return False
+    return True
+
+
+def _copy(node: ast.Subscript) -> ast.Subscript:
+    items = node.slice
+    if isinstance(items, ast.Tuple):
+        items = ast.copy_location(ast.Tuple(list(items.elts), items.ctx), items)
+    return ast.copy_location(ast.Subscript(node.value, items, node.ctx), node)
+
+
+_registered = False
+
+
+def register_with_typeguard() -> None:
+    """Have typeguard check our annotations, wherever its decorator or its import hook is used.
+
+    Loading any array type does this already; calling it again changes nothing. Modules instrumented before are not
+    changed.
+    """
+    global _registered
+    if _registered:
+        return
+    _registered = True
+    typeguard.checker_lookup_functions.insert(0, lookup)
+    _transformer.AnnotationTransformer = _AnnotationTransformer  # type: ignore[misc]  # typeguard offers no other way
+    _importhook.OPTIMIZATION += "shardtypes"  # bytecode made without this treatment must not be used with it
+    _instrument = _decorators.instrument
+
+    def instrument(function: Any) -> Any:
+        if not getattr(function, "__shardtypes_scope__", False):
+            return _instrument(function)
+        from shardtypes.scopes import scope
+
+        inner = _instrument(function.__wrapped__)
+        return inner if isinstance(inner, str) else scope(inner)
+
+    _decorators.instrument = instrument
