@@ -65,7 +65,7 @@ def collecting() -> Iterator[Collector]:
 
 def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, site: Site) -> None:
     """Have a traced value's sharding compared when it is compiled."""
-    from shardtypes.sharding_check import _message, compare_named  # the two call each other
+    from shardtypes.sharding_check import compare_named  # the two call each other
 
     collector = _collector.get()
     if collector is None:

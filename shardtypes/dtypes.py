@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import types
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -89,7 +89,7 @@ class ArrayDType(metaclass=DTypeClass):
             raise
 
 
-@lru_cache(maxsize=None)
+@cache
 def _array_type(dtype: type[ArrayDType], text: Text) -> ArrayType:
     shape = parse_text(text)
     if isinstance(text, str):
@@ -111,7 +111,7 @@ def shape_of_type(annotation: ArrayType) -> Shape:
     return array_spec(annotation).shape
 
 
-@lru_cache(maxsize=None)
+@cache
 def _numpy_dtype(name: str) -> np.dtype[Any] | None:
     import jax.numpy as jnp
 

@@ -5,6 +5,7 @@ All of them are ``typeguard.TypeCheckError``, so that one ``except`` catches wha
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from typeguard import TypeCheckError
@@ -48,7 +49,10 @@ class ShapeStringError(ShardTypeError, ShapeSyntaxError):
     """
 
     def __init__(self, message: str, text: str = "", column: int = 0, hint: str | None = None) -> None:
-        ShardTypeError.__init__(self, message)
+        # Both bases call on along the order of resolution, with other arguments: their state is set here instead.
+        Exception.__init__(self, message)
+        self._path: deque[str] = deque()
+        self.site = None
         self.message = message
         self.text = text
         self.column = column

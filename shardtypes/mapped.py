@@ -60,7 +60,7 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Call
         bound.apply_defaults()
         static = {n: v for n, v in bound.arguments.items() if _is_static(hints[n])}
         names = [n for n in bound.arguments if n not in static]
-        mesh = options.get("mesh", None)
+        mesh = options.get("mesh")
         if mesh is None and (mesh := current_mesh()) is None:
             raise ValueError(
                 f"typed_shard_map({display_name(function)}) needs a mesh in force: with jax.set_mesh(mesh): …"

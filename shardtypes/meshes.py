@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax._src import core, mesh as mesh_internals  # no public way to ask for bound axis names
+from jax._src import core  # no public way to ask for bound axis names
+from jax._src import mesh as mesh_internals
 
 AnyMesh = Any  # Mesh or AbstractMesh; JAX has no common public base
 

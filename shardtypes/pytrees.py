@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import typing
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar, dataclass_transform, overload
 
 import jax
@@ -55,7 +55,7 @@ def is_pytree_dataclass(cls: Any) -> bool:
     return isinstance(cls, type) and "__shardtypes_pytree__" in vars(cls)
 
 
-@lru_cache(maxsize=None)
+@cache
 def field_types(cls: type, args: tuple[Any, ...] = ()) -> dict[str, Any]:
     """The resolved annotations of the fields, static ones included, type variables replaced by ``args``.
 

@@ -126,6 +126,19 @@ class Scope:
         return dict(table.sizes) if table is not None else {}
 
 
+class HeldTable:
+    """``with HeldTable(): ...`` holds the table in force, or a fresh one where there is none, for the block."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = None if _current.get() is not None else _current.set(Table())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._token is not None:
+            leave_table(self._token)
+
+
 @contextmanager
 def shared_table() -> Iterator[Table]:
     """The table in force, or a fresh one for the block where there is none."""

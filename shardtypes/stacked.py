@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from shardtypes.dtypes import ArrayType
@@ -29,7 +29,7 @@ class Array:
         return stack(" ".join(text.split()), inner)
 
 
-@lru_cache(maxsize=None)
+@cache
 def stack(dims: str, inner: Any) -> Any:
     """The stacked type."""
     if isinstance(inner, ArrayType):
@@ -42,7 +42,7 @@ def stack(dims: str, inner: Any) -> Any:
         return typing.Annotated[tuple([args[0], *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:])])]
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)
-    if origin is typing.Union or origin is not None and args:
+    if origin is typing.Union or (origin is not None and args):
         parts = tuple(a if a is type(None) or a is Ellipsis else stack(dims, a) for a in args)
         if typing.get_origin(inner) in (dict,):
             parts = (args[0], stack(dims, args[1]))

@@ -27,7 +27,7 @@ def checks_on() -> bool:
     return _default if local is None else local
 
 
-class enabled:  # noqa: N801 - reads as the function that users call
+class enabled:
     """``enabled(False)`` turns checks off for the program; ``with enabled(False): ...`` for the block only."""
 
     def __init__(self, on: bool = True) -> None:

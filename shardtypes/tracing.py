@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from typeguard import TypeCheckError
 
-from shardtypes.checked import _closure, _globals, _MISSING, display_name, typechecked
+from shardtypes.checked import _MISSING, _closure, _globals, display_name, typechecked
 from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
 from shardtypes.errors import ShardTypeError
 from shardtypes.lang import Shape, format_witness

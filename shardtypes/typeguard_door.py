@@ -60,15 +60,18 @@ def _site_of_frames() -> Site:
 def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
     from shardtypes.dtypes import array_spec
     from shardtypes.meshes import current_view
-    from shardtypes.scopes import shared_table
+    from shardtypes.scopes import Table, current_table
     from shardtypes.switches import checks_on
 
     if not checks_on():
         return
     spec = array_spec(origin[args[0]])
     site = _site.get() or _site_of_frames()
-    with shared_table() as table:
+    table = current_table()
+    if table is not None:
         spec.check(value, table, current_view(), site)
+    else:
+        spec.check(value, Table(), current_view(), site)
 
 
 def _check_dataclass(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
@@ -131,6 +134,46 @@ class _AnnotationTransformer(_transformer.AnnotationTransformer):
         return bool(self._memo.name_matches(base, *names))
 
 
+class _Transformer(_transformer.TypeguardTransformer):
+    """typeguard's instrumentation, with one table of sizes held for the whole of each outermost call."""
+
+    def visit_FunctionDef(self, node: Any) -> Any:
+        made = super().visit_FunctionDef(node)
+        if not isinstance(made, ast.FunctionDef) or not _is_instrumented(made) or _yields(made):
+            return made
+        at = 0
+        if isinstance(made.body[0], ast.Expr) and isinstance(made.body[0].value, ast.Constant):
+            at = 1
+        body = made.body[at:]
+        held = ast.With([ast.withitem(ast.Call(ast.Name(_HOLD, ast.Load()), [], []))], body)
+        load = ast.ImportFrom("shardtypes.scopes", [ast.alias("HeldTable", _HOLD)], 0)
+        made.body[at:] = [load, held]
+        for part in (load, *ast.walk(held.items[0]), held):
+            if "lineno" in part._attributes and not hasattr(part, "lineno"):
+                ast.copy_location(part, body[0] if hasattr(body[0], "lineno") else node)
+        return made
+
+
+_HOLD = "__shardtypes_hold__"
+
+
+def _is_instrumented(node: ast.FunctionDef) -> bool:
+    """Whether typeguard put its memo into this function."""
+    return any(
+        isinstance(s, ast.Assign)
+        and isinstance(s.value, ast.Call)
+        and isinstance(s.value.func, ast.Name)
+        and s.value.func.id.startswith("TypeCheckMemo")
+        for s in node.body
+    )
+
+
+def _yields(node: ast.FunctionDef) -> bool:
+    detector = _transformer.GeneratorDetector()
+    detector.visit(node)
+    return detector.contains_yields
+
+
 def _takes_text(base: ast.expr) -> ast.expr:
     """Code that asks at run time: is this an annotation of ours, or of jaxtyping's, whose strings are no code?"""
     test = ast.parse(
@@ -181,6 +224,8 @@ def register_with_typeguard() -> None:
     _registered = True
     typeguard.checker_lookup_functions.insert(0, lookup)
     _transformer.AnnotationTransformer = _AnnotationTransformer  # type: ignore[misc]  # typeguard offers no other way
+    _decorators.TypeguardTransformer = _Transformer  # type: ignore[misc]  # as above
+    _importhook.TypeguardTransformer = _Transformer  # type: ignore[misc]  # as above
     _importhook.OPTIMIZATION += "shardtypes"  # bytecode made without this treatment must not be used with it
     _instrument = _decorators.instrument
 

@@ -1,0 +1,26 @@
+"""Eight devices on the CPU for the tests of the runtime; set before anything starts JAX."""
+
+from __future__ import annotations
+
+import os
+
+_FLAG = "--xla_force_host_platform_device_count"
+if _FLAG not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=8".strip()
+
+import jax  # noqa: E402 - after the flag
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from jax.sharding import Mesh  # noqa: E402
+
+
+@pytest.fixture
+def auto_mesh() -> Mesh:
+    """d=2, t=4, Auto axes."""
+    return Mesh(np.array(jax.devices()).reshape(2, 4), ("d", "t"))
+
+
+@pytest.fixture
+def explicit_mesh() -> Mesh:
+    """d=2, t=4, Explicit axes."""
+    return jax.make_mesh((2, 4), ("d", "t"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)

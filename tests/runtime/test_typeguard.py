@@ -1,0 +1,164 @@
+"""Plain strings under typeguard's own decorator and import hook, in every way our names can be imported.
+
+If a new release of typeguard treats strings in another way, these fail.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+import typeguard
+
+import shardtypes as st
+
+_numbers = itertools.count()
+
+IMPORTS = {
+    "plain": ("from shardtypes import f32", "f32"),
+    "alias": ("from shardtypes import f32 as F", "F"),
+    "module": ("import shardtypes", "shardtypes.f32"),
+    "module alias": ("import shardtypes as st", "st.f32"),
+    "star": ("from shardtypes import *", "f32"),
+    "re-export": ("import reexporting_shardtypes as types_", "types_.f32"),
+    "re-export from": ("from reexporting_shardtypes import f32", "f32"),
+    "assigned": ("import shardtypes\nF = shardtypes.f32", "F"),
+}
+
+BODY = """
+{imports}
+from typing import Annotated, Optional
+import jax
+{decorator_import}
+
+batch = 8
+d = 2
+
+{decorator}
+def parsed(x: {f}['batch/d']) -> {f}['batch/d']:
+    return x
+
+{decorator}
+def unparsable(x: {f}['batch/d embed']) -> {f}['batch/d embed']:
+    return x
+
+{decorator}
+def nested(x: tuple[{f}['batch'], Optional[{f}['batch']]], y: Annotated[jax.Array, {f}['batch']]) -> None:
+    z: {f}['batch'] = y
+
+{decorator}
+def quoted(x: "{f}['batch embed']") -> None: ...
+
+{decorator}
+def ordinary(x: "list['int']", y: int) -> "Optional['str']":
+    return None
+"""
+
+
+@pytest.fixture(params=IMPORTS, autouse=False)
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, str, str]]:
+    imports, name = IMPORTS[request.param]
+    (tmp_path / "reexporting_shardtypes.py").write_text("from shardtypes import *\n")
+    sys.path.insert(0, str(tmp_path))
+    yield tmp_path, imports, name
+    sys.path.remove(str(tmp_path))
+    sys.modules.pop("reexporting_shardtypes", None)
+
+
+def load(source: tuple[Path, str, str], decorator: bool) -> Any:
+    folder, imports, name = source
+    module = f"typeguarded_{next(_numbers)}"
+    text = BODY.format(
+        imports=imports,
+        f=name,
+        decorator="@typechecked" if decorator else "",
+        decorator_import="from typeguard import typechecked" if decorator else "",
+    )
+    (folder / f"{module}.py").write_text(text)
+    if decorator:
+        return importlib.import_module(module)
+    with typeguard.install_import_hook([module]):
+        return importlib.import_module(module)
+
+
+@pytest.mark.parametrize("decorator", [True, False], ids=["decorator", "import hook"])
+def test_strings_stay_strings(source: tuple[Path, str, str], decorator: bool) -> None:
+    module = load(source, decorator)
+    x, y = jnp.ones(8), jnp.ones((8, 3))
+    module.parsed(x)
+    module.unparsable(y)
+    module.nested((x, None), x)
+    module.quoted(y)
+    module.ordinary([1], 2)
+    with pytest.raises(st.ShapeError, match="parsed: parameter 'x': expected 1 dimensions, got 2"):
+        module.parsed(y)
+    with pytest.raises(st.ShapeError, match="unparsable: parameter 'x'"):
+        module.unparsable(x)
+    with pytest.raises(typeguard.TypeCheckError, match="expected batch = 8"):
+        module.nested((x, jnp.ones(4)), x)
+    with pytest.raises(st.ShapeError, match="quoted"):
+        module.quoted(x)
+    with pytest.raises(typeguard.TypeCheckError, match="int"):
+        module.ordinary(["a"], 2)
+
+
+def test_a_number_instead_of_a_string_says_why() -> None:
+    with pytest.raises(st.ShapeStringError, match=r"typeguard evaluates strings.*bytes"):
+        st.f32[4.0]  # type: ignore[index]
+
+
+def test_without_the_treatment_strings_break(tmp_path: Path) -> None:
+    """Proves that the tests above can fail: typeguard's own transformer makes code of the string."""
+    import ast
+
+    from typeguard import _transformer
+
+    ours = _transformer.AnnotationTransformer
+    original = ours.__mro__[1]
+    text = "from shardtypes import f32\ndef f(x: f32['batch/d']): return x\n"
+    try:
+        _transformer.AnnotationTransformer = original
+        broken = ast.unparse(_transformer.TypeguardTransformer().visit(ast.parse(text)))
+    finally:
+        _transformer.AnnotationTransformer = ours
+    kept = ast.unparse(_transformer.TypeguardTransformer().visit(ast.parse(text)))
+    assert "f32[batch / d]" in broken and "f32['batch/d'])" not in broken
+    assert "f32['batch/d'] if getattr(" in kept
+
+
+def test_scope_below_typeguards_decorator_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"typeguarded_{next(_numbers)}"
+    (tmp_path / f"{module}.py").write_text(
+        "from typeguard import typechecked\nfrom shardtypes import f32, scope\n"
+        "@typechecked\n@scope\ndef f(x: f32['B'], y: f32['B']): return x\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = importlib.import_module(module)
+    loaded.f(jnp.ones(3), jnp.ones(3))
+    with pytest.raises(st.ShapeError, match="expected B = 3"):
+        loaded.f(jnp.ones(3), jnp.ones(4))
+
+
+def test_sizes_end_with_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"typeguarded_{next(_numbers)}"
+    (tmp_path / f"{module}.py").write_text(
+        "from typeguard import typechecked\nfrom shardtypes import f32\n"
+        "@typechecked\ndef f(x: f32['B'], y: f32['B']) -> f32['B']: return x\n"
+        "@typechecked\ndef g(x: f32['B']) -> f32['B']:\n    f(x[:2], x[:2])\n    return x\n"
+        "@typechecked\ndef wrong(x: f32['B']) -> f32['B']: return x[1:]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = importlib.import_module(module)
+    loaded.f(jnp.ones(3), jnp.ones(3))
+    loaded.f(jnp.ones(4), jnp.ones(4))
+    with pytest.raises(st.ShapeError, match="bound by"):
+        loaded.g(jnp.ones(5))
+    with pytest.raises(st.ShapeError, match="the result"):
+        loaded.wrong(jnp.ones(5))
+    loaded.f(jnp.ones(6), jnp.ones(6))
