@@ -7,10 +7,11 @@ from typing import Any
 
 import typeguard
 
-import shardtypes
-from shardtypes.dtypes import ArrayType
+from shardtypes.dtypes import ArrayType, anydtype
+from shardtypes.errors import ShapeError
 from shardtypes.manual_check import check_type_of
-from shardtypes.scopes import Site
+from shardtypes.scopes import Scope, Site
+from shardtypes.typeguard_door import register_with_typeguard
 
 
 def assert_sharding(value: Any, expected: Any) -> None:
@@ -21,15 +22,15 @@ def assert_sharding(value: Any, expected: Any) -> None:
     one size throughout. Raises ``ShapeError`` or ``ShardingError``.
     """
     __tracebackhide__ = True
-    shardtypes.register_with_typeguard()
-    with shardtypes.Scope():
+    register_with_typeguard()
+    with Scope():
         _walk(value, expected, "")
 
 
 def _walk(value: Any, expected: Any, path: str) -> None:
     __tracebackhide__ = True
     if isinstance(expected, (str, bytes)):
-        expected = shardtypes.anydtype[expected]
+        expected = anydtype.__class_getitem__(expected)
     if isinstance(expected, ArrayType):
         check_type_of(expected, value, Site("", f"value{path}"))
     elif isinstance(expected, Mapping):
@@ -38,7 +39,7 @@ def _walk(value: Any, expected: Any, path: str) -> None:
             _walk(value[key], part, f"{path}[{key!r}]")
     elif isinstance(expected, (list, tuple)):
         if not isinstance(value, (list, tuple)) or len(value) != len(expected):
-            raise shardtypes.ShapeError(f"value{path}: expected {len(expected)} items, got {_short(value)}")
+            raise ShapeError(f"value{path}: expected {len(expected)} items, got {_short(value)}")
         for at, part in enumerate(expected):
             _walk(value[at], part, f"{path}[{at}]")
     else:
@@ -48,9 +49,7 @@ def _walk(value: Any, expected: Any, path: str) -> None:
 def _same_keys(value: Any, expected: Mapping[Any, Any], path: str) -> None:
     __tracebackhide__ = True
     if not isinstance(value, Mapping) or set(value) != set(expected):
-        raise shardtypes.ShapeError(
-            f"value{path}: expected the keys {sorted(map(repr, expected))}, got {_short(value)}"
-        )
+        raise ShapeError(f"value{path}: expected the keys {sorted(map(repr, expected))}, got {_short(value)}")
 
 
 def _short(value: Any) -> str:

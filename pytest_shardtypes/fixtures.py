@@ -9,11 +9,11 @@ import jax
 import pytest
 from jax.sharding import AbstractMesh, Mesh
 
-import shardtypes
 from pytest_shardtypes import assertions, invariant, meshes
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
 from pytest_shardtypes.session import RUN
+from shardtypes import layouts, placement
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +57,13 @@ def assert_sharding() -> Callable[[Any, Any], None]:
 @pytest.fixture
 def shard() -> Callable[..., Any]:
     """``shard(x, f32['B/d M'])``: the value placed on the mesh in force as the annotation says."""
-    return shardtypes.shard
+    return placement.shard
 
 
 @pytest.fixture
-def layout() -> Callable[..., shardtypes.Layout]:
+def layout() -> Callable[..., layouts.Layout]:
     """``layout(x)``: how a value lies on its mesh; its text is a shape string."""
-    return shardtypes.layout
+    return layouts.layout
 
 
 @pytest.fixture

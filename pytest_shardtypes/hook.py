@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import shardtypes
 from shardtypes import _stats
+from shardtypes.import_hook import Hook, install_import_hook
 
 _NOT_THE_PROJECT = frozenset({"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"})
 
@@ -30,14 +30,14 @@ class PackageHook:
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages = tuple(packages)
         self.too_early: tuple[str, ...] = ()
-        self._handle: shardtypes.ImportHook | None = None
+        self._handle: Hook | None = None
 
     def install(self) -> None:
         """Check every module of the packages that is imported from now on."""
         self.too_early = tuple(name for name in self.packages if name in sys.modules)
         before = list(sys.meta_path)
         if self.packages:
-            self._handle = shardtypes.install_import_hook(self.packages)
+            self._handle = install_import_hook(self.packages)
         _behind_pytest(before)
         _stats.reset()
         _stats.record(True)

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-import shardtypes
 from pytest_shardtypes.meshes import resized
+from shardtypes.errors import ShardTypeError
+from shardtypes.partition_specs import make_shardings
 
 # Reductions over other groupings round differently: about the square root of the type's precision.
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 4e-2}
@@ -66,7 +67,7 @@ def compare(reference: Any, result: Any, tolerance: float | None = None) -> Diff
     """The first leaf in which two results differ."""
     left, tree = jax.tree_util.tree_flatten_with_path(reference)
     right, other = jax.tree_util.tree_flatten_with_path(result)
-    if tree != other:
+    if str(tree) != str(other):
         return Difference(f" has another structure: {other} instead of {tree}", float("inf"), None)
     for (path, a), (_, b) in zip(left, right, strict=True):
         name = jax.tree_util.keystr(path)
@@ -131,8 +132,8 @@ def _place(arg: Any, hint: Any, mesh: Mesh) -> Any:
     shardings: Any = replicated
     if hint is not None:
         try:
-            shardings = shardtypes.make_shardings(hint)
-        except (TypeError, shardtypes.ShardTypeError):  # no arrays in this annotation: it says nothing about placing
+            shardings = make_shardings(hint)
+        except (TypeError, ShardTypeError):  # no arrays in this annotation: it says nothing about placing
             shardings = replicated
     leaves = jax.tree.leaves(arg)
     if all(isinstance(leaf, np.ndarray) for leaf in leaves):

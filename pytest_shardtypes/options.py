@@ -27,7 +27,6 @@ class Options:
     devices: int | None
     mesh: MeshAxes | None
     packages: tuple[str, ...] | None
-    trace: bool
     report: Path | None
 
 
@@ -48,7 +47,6 @@ def read_options(
         devices=_devices(_given(config, options, "devices"), mesh, environ),
         mesh=mesh,
         packages=_packages(_given(config, options, "packages")),
-        trace=bool(_given(config, options, "trace").value),
         report=_report(_given(config, options, "report"), config.rootpath),
     )
 
@@ -103,18 +101,14 @@ def _mesh(given: _Given) -> MeshAxes | None:
 
 def _packages(given: _Given) -> tuple[str, ...] | None:
     value = given.value
-    if not value:
+    if not isinstance(value, (str, list)):
         return None
-    names = value.split(",") if isinstance(value, str) else [str(name) for name in value] if _is_list(value) else []
+    names = value.split(",") if isinstance(value, str) else [str(name) for name in value]
     names = [name.strip() for name in names if name.strip()]
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
             raise pytest.UsageError(f"{given.where}: {name!r} is not a package's name; write one like model.layers")
     return tuple(names) or None
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
 
 
 def _report(given: _Given, root: Path) -> Path | None:

@@ -49,12 +49,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="packages to check, separated by commas (default: the packages in the root directory)",
     )
     group.addoption(
-        "--shardtypes-trace",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="trace annotated functions abstractly, as test items of their own (default: yes)",
-    )
-    group.addoption(
         "--shardtypes-report",
         metavar="PATH",
         default=None,
@@ -64,7 +58,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addini("shardtypes_devices", "twin of --shardtypes-devices", type="int", default=None)
     parser.addini("shardtypes_mesh", "twin of --shardtypes-mesh", type="string", default=None)
     parser.addini("shardtypes_packages", "twin of --shardtypes-packages", type="linelist", default=None)
-    parser.addini("shardtypes_trace", "twin of --shardtypes-trace", type="bool", default=True)
     parser.addini("shardtypes_report", "twin of --shardtypes-report", type="string", default=None)
 
 

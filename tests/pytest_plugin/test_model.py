@@ -1,0 +1,168 @@
+"""A small project under ``pytest --shardtypes``: its packages are checked, and the fixtures say what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import Run
+
+MODEL = """
+    from __future__ import annotations
+    import jax
+    from jax.sharding import PartitionSpec as P
+    from shardtypes import f32, pytree_dataclass
+
+    @pytree_dataclass
+    class Layer:
+        w: f32['M F/t']
+
+    def mlp(x: f32['B/d M'], w: f32['M F/t']) -> f32['B/d F/t']:
+        return x @ w
+
+    def never(x: f32['B/d M']) -> f32['B/d M']:
+        return x
+
+    def mapped(f):
+        return jax.shard_map(f, in_specs=(P('d', 't'), P('t')), out_specs=P('d'), check_vma=False)
+
+    def summed(x: f32['B/d M/t'], w: f32['M/t F']) -> f32['B/d F']:
+        return mapped(lambda x, w: jax.lax.psum(x @ w, 't'))(x, w)
+
+    def forgotten(x: f32['B/d M/t'], w: f32['M/t F']) -> f32['B/d F']:
+        return mapped(lambda x, w: x @ w)(x, w)
+
+    def doubled(x: f32['B/d M/t'], w: f32['M/t F']) -> f32['B/d F']:
+        return mapped(lambda x, w: jax.lax.psum(jax.lax.psum(x @ w, 't'), 't'))(x, w)
+"""
+
+HEAD = """
+    import jax.numpy as jnp, numpy as np, pytest
+    from model import layers
+    from shardtypes import f32
+
+    pytestmark = pytest.mark.mesh(d=2, t=4)
+    X = np.arange(4 * 8, dtype='float32').reshape(4, 8) / 10
+    W = np.arange(8 * 16, dtype='float32').reshape(8, 16) / 10
+"""
+
+RIGHT = """
+    def test_mlp(shard, assert_sharding, layout):
+        x, w = shard(jnp.asarray(X), f32['B/d M']), shard(jnp.asarray(W), f32['M F/t'])
+        y = layers.mlp(x, w)
+        assert_sharding(y, 'B/d F/t')
+        assert_sharding({'a': [y, x]}, {'a': [f32['B/d F/t'], b'B/d M']})
+        assert str(layout(y)) == '4/d 16/t'
+
+    def test_layer(shard, assert_sharding):
+        layer = shard(layers.Layer(jnp.asarray(W)), layers.Layer)
+        assert_sharding(layer, layers.Layer)
+        assert_sharding([layer], list[layers.Layer])
+
+    def test_invariant(mesh_invariant):
+        mesh_invariant(layers.summed, X, W)
+        mesh_invariant(lambda x, w: {'y': x @ w}, X, W)
+
+    def test_collectives(shard, collectives, assert_collectives):
+        x, w = shard(jnp.asarray(X), f32['B/d M/t']), shard(jnp.asarray(W), f32['M/t F'])
+        (only,) = collectives(layers.summed, x, w)
+        assert (only.kind, only.axes, only.bytes) == ('all_reduce', ('t',), 2 * 16 * 4)
+        assert only.source.endswith('layers.py:21')
+        assert_collectives(layers.summed, x, w, psum=1, all_gather=0, total=1)
+"""
+
+WRONG = """
+    def test_layout(shard, assert_sharding):
+        assert_sharding(shard(jnp.asarray(X), f32['B/d M']), 'B M/t')
+
+    def test_tree(shard, assert_sharding):
+        assert_sharding({'a': shard(jnp.asarray(X), f32['B/d M'])}, {'a': f32['B/d M'], 'b': 'B'})
+
+    def test_one_size_throughout(shard, assert_sharding):
+        assert_sharding([jnp.ones(2), jnp.ones(3)], ['B', 'B'])
+
+    def test_call(shard):
+        layers.mlp(shard(jnp.asarray(X), f32['B/d M']), shard(jnp.asarray(W), f32['M/t F']))
+
+    def test_forgotten(mesh_invariant):
+        mesh_invariant(layers.forgotten, X, W)
+
+    def test_doubled(mesh_invariant):
+        mesh_invariant(layers.doubled, X, W)
+
+    def test_collectives(shard, assert_collectives):
+        x, w = shard(jnp.asarray(X), f32['B/d M/t']), shard(jnp.asarray(W), f32['M/t F'])
+        assert_collectives(layers.summed, x, w, all_gather=1)
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A root directory with a package ``model`` and a folder of tests beside it."""
+    package = pytester.mkpydir("model")
+    pytester.makepyfile(layers=MODEL)
+    (pytester.path / "layers.py").rename(package / "layers.py")
+    pytester.makepyprojecttoml('[tool.pytest]\nshardtypes = true\npythonpath = ["."]\nshardtypes_report = "out/r.json"')
+    return pytester
+
+
+def test_correct_project(project: pytest.Pytester, run: Run) -> None:
+    project.makepyfile(test_right=HEAD + RIGHT)
+    result = run()
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "shardtypes: 8 CPU devices; checks model",
+            "checks run: * sharding*, * shape",
+            "annotated functions reached: 2 of 5",
+            "never called by a test:",
+            "  model.layers.never (*layers.py:*)",
+            "sharded dimensions verified on more than one device: *",
+            "report: *r.json",
+        ]
+    )
+    report = json.loads((project.path / "out/r.json").read_text())
+    assert "model.layers.never" in report["unreached"]
+    assert report["functions"]["model.layers.mlp"] == 1
+    assert report["checks"]["sharding"] > 0
+
+
+def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
+    project.makepyfile(test_wrong=HEAD + WRONG)
+    result = run("--shardtypes-report=out/r.html")
+    result.assert_outcomes(failed=7)
+    result.stdout.fnmatch_lines(
+        [
+            "E * value: dimension 0 is sharded over d, expected not sharded",
+            "E * value: expected the keys*'a'*'b'*, got the keys*'a'*",
+            "E * value[[]1[]]: *",
+            "E * mlp: parameter 'w': dimension 0 is sharded over t, expected not sharded",
+            "mesh axis 't' changes the answer: on t=4, result is off by * of its largest value; *may be missing*",
+            "mesh axis 't' changes the answer: on t=4, result is 4 times what one device gives; *done twice*",
+            "all_gather: expected 1, the compiler put in 0",
+            "  all_reduce over t, 128 bytes, from *layers.py:*",
+        ]
+    )
+    assert "model.layers.never" in (project.path / "out/r.html").read_text()
+
+
+def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:
+    """Counts of all workers are added up, and a function that one of them reached is reached."""
+    project.makepyfile(test_right=HEAD + RIGHT, test_more=HEAD + RIGHT.replace("def test_", "def test_more_"))
+    result = run("-n2", "--dist=loadfile")
+    result.assert_outcomes(passed=8)
+    result.stdout.fnmatch_lines(["annotated functions reached: 2 of 5"])
+    assert str(result.stdout).count("= shardtypes =") == 1
+    assert json.loads((project.path / "out/r.json").read_text())["functions"]["model.layers.mlp"] == 2
+
+
+def test_asserts_in_tests_inside_the_package_are_still_explained(project: pytest.Pytester, run: Run) -> None:
+    """The import hook leaves test modules to pytest's own rewriting."""
+    tests = project.path / "model" / "tests"
+    tests.mkdir()
+    (tests / "__init__.py").write_text("")
+    (tests / "test_inside.py").write_text("def test_it():\n    left = [1]\n    assert left == [2]\n")
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E  *assert [[]1[]] == [[]2[]]"])
