@@ -7,14 +7,20 @@ needs positions.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+import ast
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import libcst as cst
 
-from shardlint import ir
+from shardlint import ir, messages
+from shardlint.suppress import MARK, suppressions
+
+# libcst's parser recurses without a bound and ends the process on a few thousand brackets; Python's own refuses
+# more than 200, and other nesting before libcst is in danger.
+_TOO_DEEP = ("too many nested parentheses", "too many statically nested blocks", "too many levels of indentation")
 
 
 class UnparsableFile(Exception):
@@ -39,22 +45,101 @@ class Lowered:
 
 def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_nodes: bool = False) -> Lowered:
     """Parse and lower one file. Raises ``UnparsableFile`` for anything that is no Python file."""
+    check_syntax(source, path)
     try:
         tree = cst.parse_module(source)
     except cst.ParserSyntaxError as error:
         reason = " ".join(error.message.split())
-        raise UnparsableFile(path, error.raw_line, error.raw_column + 1, reason) from None
+        raise UnparsableFile(path, error.raw_line, error.raw_column + 1, messages.syntax(reason)) from None
     except (UnicodeDecodeError, SyntaxError, LookupError) as error:
-        line = source[: getattr(error, "start", 0)].count(b"\n") + 1
-        raise UnparsableFile(path, line, 1, f"the file cannot be decoded: {error}") from None
-    except RecursionError:
-        raise UnparsableFile(path, 1, 1, "the code is nested too deeply") from None
+        raise _undecodable(path, source, error) from None
     lowering = _Lowering(keep_nodes)
     try:
         body = lowering.statements(tree.body)
     except RecursionError:
-        raise UnparsableFile(path, 1, 1, "the code is nested too deeply") from None
-    return Lowered(ir.Module(name, path, is_package, body), tree, lowering.nodes)
+        raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
+    except _BadLiteral as error:
+        line = _line_of(tree, error.node)
+        raise UnparsableFile(path, line, 1, messages.syntax(str(error))) from None
+    comments = suppressions(source.decode(tree.encoding)) if MARK in source else ()
+    return Lowered(ir.Module(name, path, is_package, body, comments), tree, lowering.nodes)
+
+
+def check_syntax(source: bytes, path: str) -> bool:
+    """Is this Python by the running interpreter's grammar? False where only a newer one may accept it.
+
+    Raises:
+        UnparsableFile: bytes that cannot be decoded, or nesting that no parser accepts.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except (RecursionError, MemoryError):
+        raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
+    except UnicodeDecodeError as error:
+        raise _undecodable(path, source, error) from None
+    except (SyntaxError, ValueError) as error:
+        if isinstance(error, SyntaxError) and (error.msg or "").startswith(_TOO_DEEP):
+            raise UnparsableFile(path, error.lineno or 1, 1, messages.too_deep()) from None
+        if _brackets(source) > 200:
+            raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
+        return False
+    return True
+
+
+def _undecodable(path: str, source: bytes, error: Exception) -> UnparsableFile:
+    if isinstance(error, SyntaxError):
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError as precise:
+            error = precise
+    if isinstance(error, UnicodeDecodeError):
+        start = source.rfind(b"\n", 0, error.start) + 1
+        column = len(source[start : error.start].decode("utf-8", "replace")) + 1
+        reason = f"byte 0x{source[error.start]:02x} is not {error.encoding}"
+        return UnparsableFile(path, source.count(b"\n", 0, error.start) + 1, column, messages.decode(reason))
+    return UnparsableFile(path, 1, 1, messages.decode(str(error)))
+
+
+def _brackets(source: bytes) -> int:
+    """The deepest nesting of brackets, strings and comments not told apart."""
+    depth = deepest = 0
+    for byte in source:
+        if byte in b"([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b")]}":
+            depth -= 1
+    return deepest
+
+
+class _BadLiteral(Exception):
+    def __init__(self, node: cst.CSTNode, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+
+def _line_of(tree: cst.Module, node: cst.CSTNode) -> int:
+    from libcst.metadata import MetadataWrapper, PositionProvider
+
+    return MetadataWrapper(tree, unsafe_skip_copy=True).resolve(PositionProvider)[node].start.line
+
+
+def _text(node: cst.SimpleString) -> str | bytes:
+    value, quotes = node.value, 3 if node.value[-3:] in ('"""', "'''") and len(node.value) >= 6 else 1
+    if value[0] in "'\"" and "\\" not in value and "\r" not in value:
+        return value[quotes:-quotes]
+    return _evaluated(node)
+
+
+def _evaluated(node: cst.CSTNode) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return node.evaluated_value  # type: ignore[attr-defined]  # every literal has it
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise _BadLiteral(node, getattr(error, "msg", None) or str(error)) from None
 
 
 class _Lowering:
@@ -245,14 +330,17 @@ class _Lowering:
         constant = {"None": None, "True": True, "False": False}
         return ir.Const(at, constant[node.value]) if node.value in constant else ir.Name(at, node.value)
 
-    def literal(self, node: cst.Integer | cst.Float | cst.Imaginary | cst.SimpleString) -> ir.Expr:
-        return ir.Const(self.at(node), node.evaluated_value)
+    def literal(self, node: cst.Integer | cst.Float | cst.Imaginary) -> ir.Expr:
+        return ir.Const(self.at(node), _evaluated(node))
+
+    def string(self, node: cst.SimpleString) -> ir.Expr:
+        return ir.Const(self.at(node), _text(node))
 
     def ellipsis(self, node: cst.Ellipsis) -> ir.Expr:
         return ir.Const(self.at(node), ...)
 
     def joined(self, node: cst.ConcatenatedString) -> ir.Expr:
-        value = node.evaluated_value
+        value = _evaluated(node)
         if value is None:
             at = self.at(node)
             return ir.Opaque(at, "FormattedString", (self.expression(node.left), self.expression(node.right)))
@@ -401,7 +489,7 @@ _STATEMENTS: dict[type[cst.CSTNode], _Handler] = {
 }  # fmt: skip
 _EXPRESSIONS: dict[type[cst.CSTNode], _Handler] = {
     cst.Name: _Lowering.name, cst.Integer: _Lowering.literal, cst.Float: _Lowering.literal,
-    cst.Imaginary: _Lowering.literal, cst.SimpleString: _Lowering.literal, cst.Ellipsis: _Lowering.ellipsis,
+    cst.Imaginary: _Lowering.literal, cst.SimpleString: _Lowering.string, cst.Ellipsis: _Lowering.ellipsis,
     cst.ConcatenatedString: _Lowering.joined, cst.Attribute: _Lowering.attribute, cst.Call: _Lowering.call,
     cst.Subscript: _Lowering.subscript, cst.Tuple: _Lowering.sequence, cst.List: _Lowering.sequence,
     cst.Set: _Lowering.sequence, cst.Dict: _Lowering.dict_, cst.BinaryOperation: _Lowering.binary,

@@ -1,0 +1,164 @@
+"""Settings: ``[tool.shardlint]`` in pyproject.toml, or the whole of a shardlint.toml. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from shardlint import messages
+
+_AXIS = re.compile(r"[A-Za-z_]\w*")
+
+
+class ConfigError(Exception):
+    """Settings that cannot be used; the text says where and what to do."""
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings of a run.
+
+    ``select`` and ``ignore`` are codes or beginnings of codes (``ST3``); an empty ``select`` means the rules that are
+    on by default. ``mesh`` maps an axis to its size, None where only the name is known. ``root`` is the directory that
+    patterns and ``cache_dir`` are relative to.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    mesh: Mapping[str, int | None] = field(default_factory=lambda: MappingProxyType({}))
+    exclude: tuple[str, ...] = ()
+    src: tuple[str, ...] = (".", "src")
+    jobs: int = 0
+    cache_dir: str = ".shardlint_cache"
+    root: Path = field(default_factory=Path.cwd)
+    source: Path | None = None
+
+    def with_options(self, **changes: Any) -> Config:
+        """A copy with those settings that are not None replaced."""
+        return replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+    @property
+    def analysis_key(self) -> str:
+        """What the engine's result depends on (not what is shown of it)."""
+        return repr((sorted(self.mesh.items()), self.src))
+
+
+def find(start: Path) -> Config:
+    """The settings in force in directory ``start``: the nearest shardlint.toml or pyproject.toml with our table."""
+    nearest_project: Path | None = None
+    for folder in (start, *start.parents):
+        own, project = folder / "shardlint.toml", folder / "pyproject.toml"
+        if own.is_file():
+            return load(own)
+        if project.is_file():
+            if "shardlint" in _toml(project).get("tool", {}):
+                return load(project)
+            nearest_project = nearest_project or folder
+        if (folder / ".git").exists():
+            break
+    return Config(root=nearest_project or start)
+
+
+def load(path: Path) -> Config:
+    """Read one settings file. Raises ``ConfigError``."""
+    document = _toml(path)
+    if path.name == "pyproject.toml":
+        tool = document.get("tool", {})
+        if "shardlint" not in tool:
+            raise ConfigError(str(path), messages.no_table())
+        document = tool["shardlint"]
+    return parse(document, str(path), root=path.parent, source=path)
+
+
+def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | None = None) -> Config:
+    """Settings from a mapping with the names of the file's keys."""
+    values: dict[str, Any] = {}
+    if not isinstance(document, Mapping):
+        raise ConfigError(where, messages.wrong_type("tool.shardlint", "a table", document))
+    for key, value in document.items():
+        reader = _READERS.get(key)
+        if reader is None:
+            raise ConfigError(where, messages.unknown_key(key, _READERS))
+        try:
+            values[key.replace("-", "_")] = reader(key, value)
+        except ValueError as error:
+            raise ConfigError(where, str(error)) from None
+    return Config(root=root, source=source, **values)
+
+
+def parse_mesh(text: str) -> Mapping[str, int | None]:
+    """``d=2,t=4`` (a size may be left out). Raises ``ValueError``."""
+    axes: dict[str, int | None] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, equals, size = (p.strip() for p in part.partition("="))
+        number = int(size) if size.isascii() and size.isdigit() else 0
+        if not _AXIS.fullmatch(name) or name in axes or (equals and number < 1):
+            raise ValueError(messages.bad_mesh(text))
+        axes[name] = number if equals else None
+    if not axes:
+        raise ValueError(messages.bad_mesh(text))
+    return MappingProxyType(axes)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), messages.not_toml(error)) from None
+
+
+def _strings(key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(messages.wrong_type(key, "a list of strings", value))
+    return tuple(value)
+
+
+def _per_file(key: str, value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise ValueError(messages.wrong_type(key, "a table of pattern = [codes]", value))
+    return tuple((pattern, _strings(f"{key}.{pattern}", codes)) for pattern, codes in value.items())
+
+
+def _mesh(key: str, value: object) -> Mapping[str, int | None]:
+    if isinstance(value, str):
+        return parse_mesh(value)
+    if isinstance(value, list) and value and all(isinstance(v, str) and _AXIS.fullmatch(v) for v in value):
+        return MappingProxyType(dict.fromkeys(value))
+    if not isinstance(value, dict) or not all(type(v) is int and v >= 1 for v in value.values()):
+        raise ValueError(messages.wrong_type(key, "a table of axis = size, or a list of axis names", value))
+    return MappingProxyType(value)
+
+
+def _jobs(key: str, value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(messages.wrong_type(key, "a number of processes (0: one per core)", value))
+    return value
+
+
+def _string(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(messages.wrong_type(key, "a string", value))
+    return value
+
+
+_READERS: Mapping[str, Callable[[str, object], object]] = {
+    "select": _strings,
+    "ignore": _strings,
+    "per-file-ignores": _per_file,
+    "mesh": _mesh,
+    "exclude": _strings,
+    "src": _strings,
+    "jobs": _jobs,
+    "cache-dir": _string,
+}

@@ -1,0 +1,108 @@
+"""Every sentence of the command line that is not a rule's finding, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?``, or the choices when nothing is near."""
+    choices = sorted(known)
+    close = get_close_matches(word, choices, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(choices)}"
+
+
+def unknown_key(key: str, known: Iterable[str]) -> str:
+    return f"unknown key {key!r} in the shardlint configuration; {nearest(key, known)}"
+
+
+def wrong_type(key: str, want: str, got: object) -> str:
+    return f"{key!r} must be {want}, got {got!r}"
+
+
+def not_toml(error: Exception) -> str:
+    return f"is no valid TOML: {error}"
+
+
+def no_table() -> str:
+    return "has no [tool.shardlint] table"
+
+
+def bad_mesh(text: str) -> str:
+    return f"a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got {text!r}"
+
+
+def bad_code(code: str, where: str) -> str:
+    return f"{code!r} in {where} is no rule code or beginning of one; `shardlint rules` lists them"
+
+
+def gone(path: str) -> str:
+    return f"{path}: no such file or directory"
+
+
+def unreadable(path: str, reason: str) -> str:
+    return f"{path}: cannot be read: {reason}; the other files were checked"
+
+
+def no_python_files(paths: Iterable[str]) -> str:
+    return f"no Python files found under {', '.join(paths)}"
+
+
+def crashed(path: str, error: BaseException) -> str:
+    return (
+        f"{path}: shardlint itself failed here: {type(error).__name__}: {error}; this file was not checked fully, "
+        "please report it (--traceback shows where)"
+    )
+
+
+def worker_died() -> str:
+    return "a worker process died before it had finished; run again with --jobs 1 to see where"
+
+
+def not_written(path: str, reason: str) -> str:
+    return f"{path}: cannot write the fixed file: {reason}"
+
+
+def unknown_rule(code: str) -> str:
+    return f"there is no rule {code!r}; `shardlint rules` lists them"
+
+
+def decode(reason: str) -> str:
+    return f"the file cannot be decoded: {reason}; save it as UTF-8, or declare its encoding on the first line"
+
+
+def syntax(reason: str) -> str:
+    return f"the file is no valid Python: {reason}"
+
+
+def too_deep() -> str:
+    return "the code is nested too deeply to be read"
+
+
+def unused_suppression(code: str) -> str:
+    return f"nothing to suppress: {code} is not reported here; remove it"
+
+
+def unknown_suppressed_code(code: str, close: str | None) -> str:
+    hint = f"did you mean {close}?" if close else "`shardlint rules` lists the codes"
+    return f"unknown code {code!r} in a suppression; {hint}"
+
+
+def malformed_suppression() -> str:
+    return "this comment suppresses nothing; write `# shardlint: ignore[ST301] reason`"
+
+
+def unknown_configured_code(code: str, key: str) -> str:
+    return f"unknown code {code!r} in {key!r}; `shardlint rules` lists the codes"
+
+
+def summary(findings: int, files: int, fixable: int) -> str:
+    if not findings:
+        return f"No findings in {files} file{'s' * (files != 1)}."
+    text = f"{findings} finding{'s' * (findings != 1)} in {files} file{'s' * (files != 1)}."
+    return text + (f" {fixable} can be fixed with --fix." if fixable else "")
+
+
+def fixed(count: int, files: int) -> str:
+    return f"fixed {count} finding{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"

@@ -1,0 +1,56 @@
+"""``# shardlint: ignore[ST301] reason`` comments: finding them, and taking away what they cover."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+
+from shardlint import ir
+
+MARK = b"shardlint:"
+_COMMENT = re.compile(r"#\s*shardlint:\s*(?:ignore\[(?P<codes>[^\]]*)\](?P<reason>.*))?", re.DOTALL)
+
+
+def suppressions(text: str) -> tuple[ir.Suppression, ...]:
+    """All suppressions of a file, in order. One that names no code has ``codes=()``.
+
+    A comment after code covers its line; one on a line of its own covers the next line that has code.
+    """
+    found = []
+    lines = text.splitlines()
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        # Syntax newer than this Python: no token stream, so only comments that fill their line are certain.
+        tokens = [
+            tokenize.TokenInfo(tokenize.COMMENT, line.strip(), (n, len(line) - len(line.lstrip())), (n, len(line)), line)
+            for n, line in enumerate(lines, 1)
+            if line.lstrip().startswith("#")
+        ]
+    for token in tokens:
+        match = _COMMENT.match(token.string) if token.type == tokenize.COMMENT else None
+        if match is None:
+            continue
+        line, column = token.start
+        alone = not token.line[:column].strip()
+        codes = tuple(c.strip() for c in (match["codes"] or "").split(",") if c.strip())
+        found.append(
+            ir.Suppression(
+                line=line,
+                column=column + 1,
+                end_column=token.end[1] + 1,
+                covers=_next_code(lines, line) if alone else line,
+                codes=codes,
+                reason=(match["reason"] or "").strip(),
+            )
+        )
+    return tuple(found)
+
+
+def _next_code(lines: list[str], line: int) -> int:
+    for number in range(line, len(lines)):
+        text = lines[number].strip()
+        if text and not text.startswith("#"):
+            return number + 1
+    return line
