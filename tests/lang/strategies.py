@@ -59,7 +59,9 @@ expressions = st.recursive(
     max_leaves=7,
 )
 
-_axes = st.lists(st.sampled_from(["d", "t", "fsdp"]), max_size=2, unique=True).map(lambda a: "".join(f"/{x}" for x in a))
+_axes = st.lists(st.sampled_from(["d", "t", "fsdp"]), max_size=2, unique=True).map(
+    lambda axes: "".join(f"/{axis}" for axis in axes)
+)
 _plain = st.one_of(
     st.sampled_from(NAMES),
     st.integers(0, 512).map(str),

@@ -1,0 +1,88 @@
+"""The README and the docs are true: their files are written out, their commands run, the output compared.
+
+A code block after ``<!-- file: NAME -->`` is written to NAME in a fresh directory; in a ``console`` block each line
+that starts with ``$ `` is run there, and what follows it must be what the command prints. Run with ``UPDATE_DOCS=1``
+to write the real output into the pages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if "$ " in p.read_text())
+BLOCK = re.compile(r"(?:<!-- file: (?P<name>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
+TOOLS = {"shardlint": ["-m", "shardlint"], "mypy": ["-m", "mypy"], "pytest": ["-m", "pytest"], "python": []}
+
+
+@dataclass
+class Command:
+    """One ``$`` line with its output as the page has it."""
+
+    line: str
+    output: str
+
+
+def commands(body: str) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        line, _, output = part.partition("\n")
+        yield Command(line, output)
+
+
+def run(line: str, cwd: Path) -> str:
+    """The command's output, without what changes from run to run and without blank space at the ends of lines."""
+    tool, *args = shlex.split(line)
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}", "COLUMNS": "100", "NO_COLOR": "1"}
+    env.pop("PYTEST_ADDOPTS", None)
+    done = subprocess.run(
+        [sys.executable, *TOOLS[tool], *args],
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    text = re.sub(r"\bin \d+\.\d+s( \(\S+\))?", "in 1.00s", done.stdout)
+    text = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", text, flags=re.M)
+    return "".join(f"{row.rstrip()}\n" for row in text.strip("\n").splitlines())
+
+
+def test_there_are_pages_to_check() -> None:
+    assert ROOT / "README.md" in PAGES
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
+    text = page.read_text()
+    pieces: list[str] = []
+    last = 0
+    for block in BLOCK.finditer(text):
+        body = block["body"]
+        if block["name"]:
+            target = tmp_path / block["name"]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(body)
+        elif block["language"] == "console":
+            shown = ""
+            for command in commands(body):
+                gap = "\n" if command.output.endswith("\n\n") else ""
+                shown += f"$ {command.line}\n{run(command.line, tmp_path)}{gap}"
+            pieces += [text[last : block.start("body")], shown]
+            last = block.end("body")
+    truth = "".join(pieces) + text[last:]
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(truth)
+    assert text == truth
