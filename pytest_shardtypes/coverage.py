@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,11 +40,15 @@ class Coverage:
 
     def to_json(self) -> dict[str, Any]:
         """As plain lists and dictionaries."""
-        plain = asdict(self)
-        plain["dimensions"] = [[*key, verified] for key, verified in sorted(self.dimensions.items())]
-        plain["too_early"] = list(self.too_early)
-        plain["never_imported"] = list(self.never_imported)
-        return plain
+        return {
+            "checks": dict(self.checks),
+            "not_possible": dict(self.not_possible),
+            "functions": dict(self.functions),
+            "declared": dict(self.declared),
+            "dimensions": [[*key, verified] for key, verified in sorted(self.dimensions.items())],
+            "too_early": list(self.too_early),
+            "never_imported": list(self.never_imported),
+        }
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Coverage:

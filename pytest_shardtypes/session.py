@@ -97,17 +97,14 @@ class Run:
             except WrongDevices as error:
                 raise pytest.UsageError(f"--shardtypes: {error}") from None
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_sessionfinish(self) -> object:
-        """Hand what was counted to the controller, if this is an xdist worker."""
-        result = yield
+    def pytest_sessionfinish(self) -> None:
+        """Hand what was counted to the controller, if this is an xdist worker (which sends it once this is done)."""
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
             from pytest_shardtypes import coverage
 
             assert self.hook is not None
             output[_WORKER_KEY] = coverage.take(self.hook).to_json()
-        return result
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:

@@ -68,7 +68,7 @@ RIGHT = """
         x, w = shard(jnp.asarray(X), f32['B/d M/t']), shard(jnp.asarray(W), f32['M/t F'])
         (only,) = collectives(layers.summed, x, w)
         assert (only.kind, only.axes, only.bytes) == ('all_reduce', ('t',), 2 * 16 * 4)
-        assert only.source.endswith('layers.py:21')
+        assert only.source.endswith('layers.py:20')
         assert_collectives(layers.summed, x, w, psum=1, all_gather=0, total=1)
 """
 
