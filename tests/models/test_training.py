@@ -41,7 +41,17 @@ def test_bug_shows_as_documented(bug: Bug, tmp_path: Path) -> None:
 def run(project: Path) -> subprocess.CompletedProcess[str]:
     """The model's own tests with every check on, over eight forced CPU devices."""
     return run_python(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--shardtypes", "--tb=short", cwd=project, timeout=600
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "pytest_shardtypes.plugin",
+        "--shardtypes",
+        "--tb=short",
+        cwd=project,
+        timeout=600,
     )
 
 
