@@ -1,14 +1,20 @@
 """Shardings that only the compiler knows: values inside ``jit`` on Auto mesh axes.
 
-The trace says nothing about them. While compile-time inspection is on, the compiler is asked at every compile; what
-differs is collected and raised at the border. The question stays in the executable and makes each of its calls dearer,
-so it is off unless asked for, and then every value that was not compared is counted.
+The trace says nothing about them, and a call with another sharding compiles again without another trace. So wherever
+``jit`` is about to compile a function in which such a check was met, the function is first compiled once more with
+the question to the compiler in it; what differs is collected and raised there, before anything runs. The executable
+that the user calls has no trace of this. ``SHARDTYPES_COMPILE=0`` in the environment turns it off: then every value
+that was not compared is counted.
 """
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -69,8 +75,8 @@ def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, sit
 
     collector = _collector.get()
     if collector is None:
-        if spec.sharded:
-            _stats.count_not_possible("inside jit on Auto mesh axes, without a checking compile")
+        if spec.sharded and not _mark():
+            _stats.count_not_possible("inside a trace on Auto mesh axes, without a checking compile")
         return
     if type(value).__name__ == "BatchTracer":
         _stats.count_not_possible("inside vmap inside jit on Auto mesh axes")
@@ -107,3 +113,66 @@ def _mesh_text(mesh: Any) -> str:
     from shardtypes.meshes import format_mesh
 
     return format_mesh(mesh)
+
+
+_to_check: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _mark() -> bool:
+    """Note that the ``jit`` that is tracing has checks for its compiler. False where there is none to be found."""
+    if not install():
+        return False
+    frame = sys._getframe(1)
+    found: Any = None
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_name == "cache_miss" and frame.f_code.co_filename.endswith("pjit.py"):
+            found = frame.f_locals.get("fun")  # the outermost one is where the program is compiled
+    if found is None:
+        return False
+    try:
+        _to_check.add(found)
+    except TypeError:  # a callable that cannot be referred to weakly
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=1)
+def install() -> bool:
+    """Have ``jit`` ask us before it compiles. False where this JAX has no such place, or it was turned off."""
+    from jax._src import pjit
+
+    run = getattr(pjit, "_run_python_pjit", None)
+    if run is None or os.environ.get("SHARDTYPES_COMPILE", "1").strip() == "0":
+        return False
+
+    @functools.wraps(run)
+    def checked_run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
+        if fun in _to_check:
+            _check_compile(fun, sys._getframe(1).f_locals.get("jit_info"), args, kwargs, pjit._cpp_pjit)
+        return run(p, args_flat, fun, args, kwargs)
+
+    pjit._run_python_pjit = checked_run
+    return True
+
+
+def _check_compile(fun: Any, jit_info: Any, args: Any, kwargs: Any, make_jit: Callable[..., Any]) -> None:
+    if jit_info is None or any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((args, kwargs))):
+        _stats.count_not_possible("inside a nested jit on Auto mesh axes")
+        return
+
+    @functools.wraps(fun)
+    def again(*a: Any, **k: Any) -> Any:
+        return fun(*a, **k)
+
+    with collecting() as collector:
+        try:
+            make_jit(again, jit_info).lower(*args, **kwargs).compile()
+        except ShardingError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the program itself is compiled next and says what is wrong with it
+            _stats.count_not_possible(f"the checking compile failed: {type(error).__name__}")
+            return
+    if collector.answered < collector.asked:
+        _stats.count_not_possible("the compiler did not report the sharding of a value")
+    collector.raise_first()

@@ -1,0 +1,87 @@
+"""Shardings inside ``jit``, on Auto and Explicit meshes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+from shardtypes import f32
+
+
+@st.typechecked
+def double(x: f32["B/d M"]) -> f32["B/d M"]:
+    return x * 2
+
+
+def placed(mesh: Mesh, *entries: object) -> jax.Array:
+    return jax.device_put(jnp.ones((8, 16)), NamedSharding(mesh, P(*entries)))
+
+
+@pytest.fixture(params=["auto", "explicit"])
+def mesh(request: pytest.FixtureRequest, auto_mesh: Mesh, explicit_mesh: Mesh) -> Mesh:
+    return auto_mesh if request.param == "auto" else explicit_mesh
+
+
+def test_the_declared_sharding_passes(mesh: Mesh) -> None:
+    with jax.set_mesh(mesh):
+        for entries in (("d",), ("d", None), (("d",), None)):
+            jax.jit(lambda x: double(x))(placed(mesh, *entries))
+
+
+@pytest.mark.parametrize("entries", [(), ("t",), (None, "d"), ("d", "t"), (("d", "t"),)])
+def test_another_sharding_is_reported(mesh: Mesh, entries: tuple[object, ...]) -> None:
+    with jax.set_mesh(mesh), pytest.raises(st.ShardingError, match="double: parameter 'x': dimension"):
+        jax.jit(lambda x: double(x))(placed(mesh, *entries))
+
+
+def test_a_sharding_that_changes_between_calls_is_reported(mesh: Mesh) -> None:
+    with jax.set_mesh(mesh):
+        jitted = jax.jit(double)
+        jitted(placed(mesh, "d"))
+        with pytest.raises(st.ShardingError, match="sharded over t, expected sharded over d"):
+            jitted(placed(mesh, "t"))
+        jitted(placed(mesh, "d"))
+
+
+def test_a_constraint_inside_is_seen(mesh: Mesh) -> None:
+    @st.typechecked
+    def inner(x: f32["B/t M"]) -> f32["B/t M"]:
+        return x
+
+    def good(x: jax.Array) -> jax.Array:
+        return inner(jax.sharding.reshard(x, P("t")) if mesh.axis_types[0].name == "Explicit"
+                     else jax.lax.with_sharding_constraint(x, P("t")))
+
+    with jax.set_mesh(mesh):
+        jax.jit(good)(placed(mesh, "d"))
+        with pytest.raises(st.ShardingError, match="inner: parameter 'x'"):
+            jax.jit(lambda x: inner(x))(placed(mesh, "d"))
+
+
+def test_other_devices_same_names_under_a_legacy_mesh(auto_mesh: Mesh) -> None:
+    with pytest.warns(DeprecationWarning) if hasattr(jax, "set_mesh") else pytest.raises(Exception), auto_mesh:
+        jax.jit(double)(placed(auto_mesh, "d"))
+        with pytest.raises(st.ShardingError):
+            jax.jit(double)(placed(auto_mesh, "t"))
+
+
+def test_the_users_executable_is_not_changed(auto_mesh: Mesh) -> None:
+    with jax.set_mesh(auto_mesh):
+        text = jax.jit(double).lower(placed(auto_mesh, "d")).as_text()
+    assert "custom_call" not in text
+
+
+def test_inside_scan_grad_and_remat(mesh: Mesh) -> None:
+    with jax.set_mesh(mesh):
+        x = placed(mesh, "d")
+
+        def scanned(x: jax.Array) -> jax.Array:
+            return jax.lax.scan(lambda c, _: (double(c), None), x, None, length=2)[0]
+
+        for f in (scanned, jax.grad(lambda x: double(x).sum()), jax.checkpoint(double),
+                  jax.grad(jax.checkpoint(lambda x: double(x).sum()))):
+            jax.jit(f)(x)
