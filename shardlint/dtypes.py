@@ -6,7 +6,7 @@ Source: "Type promotion semantics" in JAX's documentation. A name that is no con
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 BOOL = "bool"
 UNSIGNED = ("uint2", "uint4", "uint8", "uint16", "uint32", "uint64")
@@ -68,7 +68,7 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "int32": ("int64",),
     "int64": (_FLOAT,),
     _FLOAT: (*SMALL_FLOATS, "bfloat16", "float16", _COMPLEX),
-    **{name: () for name in SMALL_FLOATS},
+    **dict.fromkeys(SMALL_FLOATS, ()),
     "bfloat16": ("float32",),
     "float16": ("float32",),
     "float32": ("float64", "complex64"),
@@ -105,7 +105,7 @@ def canonical(name: str, x64: bool = False) -> str:
     return name if x64 else _NARROW.get(name, name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def promote(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False) -> tuple[str, bool] | None:
     """The dtype, and whether it is weak, of an operation on two dtypes. None: not known.
 

@@ -44,6 +44,8 @@ def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimen
     if given:
         return with_dtype(result, preferred)
     dtype, weak = result_dtype(call.name, operands, call.ctx)
+    if len({operand.weak for operand in operands}) > 1:
+        return with_dtype(result, None)  # JAX refuses some of these mixtures
     return with_dtype(result, dtype, weak)
 
 
@@ -106,7 +108,10 @@ def dot(call: Call) -> Value:
 
 @model("a, b, *, precision=None, preferred_element_type=None", "jax.numpy.vdot")
 def vdot(call: Call) -> Value:
+    from shardlint.ops.reductions import flattened
+
     a, b = arrays(call, "a", "b")
+    check_contracted(call, with_dims(a, flattened(a)), 0, with_dims(b, flattened(b)), 0)
     return contraction_result(call, [a, b], (), [Dimension(None)])
 
 

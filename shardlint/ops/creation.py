@@ -84,10 +84,10 @@ def asarray(call: Call) -> Value:
     if given:
         return with_dtype(value, name)
     if isinstance(source, ArrayValue) and not source.numpy:
-        return with_dtype(value, value.dtype, value.weak and not call.last == "array")
+        return with_dtype(value, value.dtype, value.weak)
     if isinstance(source, SequenceValue):
         return with_dtype(value, value.dtype)
-    weak = value.weak and call.last == "asarray"
+    weak = value.weak
     return with_dtype(value, dtypes.canonical(value.dtype, call.ctx.x64) if value.dtype else None, weak)
 
 
@@ -142,7 +142,7 @@ def _range_length(start: Size | None, stop: Size | None, step: Size | None) -> S
     if by is None:
         return None
     length = stop - start if by > 0 else start - stop
-    if not length.is_nonnegative():
+    if not length.is_nonnegative:
         length = Size.maximum(length, Size.const(0))
     return length if abs(by) == 1 else (length + abs(by) - 1) // abs(by)
 
@@ -188,11 +188,12 @@ def meshgrid(call: Call) -> Value:
     from shardlint.ops.registry import static_str
 
     order = static_str(call["indexing"])
-    if order not in ("xy", "ij"):
+    if order not in ("xy", "ij") or any(operand.dims == () for operand in operands):
         raise UnknownArgument
     if order == "xy" and len(sizes) >= 2:
         sizes[0], sizes[1] = sizes[1], sizes[0]
-    return SequenceValue(tuple(ArrayValue(dims_of(*sizes), o.dtype, False, o.pending, o.manual) for o in operands), "list")
+    grids = [ArrayValue(dims_of(*sizes), o.dtype, o.weak, o.pending, o.manual) for o in operands]
+    return SequenceValue(tuple(grids), "list")
 
 
 @model("v, k=0", "jax.numpy.diag")

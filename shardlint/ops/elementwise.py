@@ -36,80 +36,81 @@ def cleared(value: ArrayValue) -> ArrayValue:
     return ArrayValue(value.dims, value.dtype, value.weak, pending, value.manual)
 
 
-@model("x, /", *names("jax.numpy", "exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan sinh cosh "
-                      "tanh arcsinh arccosh arctanh asin acos atan asinh acosh atanh sinc cbrt"),
-       *names("jax.scipy.special", "erf erfc erf_inv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e entr"),
-       *names("jax.nn", "sigmoid soft_sign silu swish log_sigmoid mish softplus hard_sigmoid hard_silu hard_swish "
-                        "selu hard_tanh sparse_plus sparse_sigmoid log1mexp"))  # fmt: skip
+# Whether their result is weak for a weak argument differs between releases: its dtype stays open.
+STRONG = frozenset("log2 log10 sinc rint degrees radians rad2deg deg2rad logit ndtr ndtri log_ndtr gelu nan_to_num "
+                   "hypot logaddexp2 heaviside gcd lcm".split())  # fmt: skip
+_REAL_ONLY = frozenset("cbrt erf erfc erfinv gammaln digamma i0 i0e i1 i1e entr ndtr ndtri log_ndtr fabs floor ceil "
+                       "trunc fix".split())  # fmt: skip
+
+
+def finish(call: Call, value: ArrayValue, source: ArrayValue) -> ArrayValue:
+    """Weakness as the function has it; dtypes that JAX may refuse stay open."""
+    if call.last in _REAL_ONLY and dtypes.is_kind(source.dtype, "complex") is not False:
+        return with_dtype(value, None)
+    if value.weak and call.last in STRONG:
+        return with_dtype(value, None)
+    return value
+
+
+@model("x, /", *names("jax.numpy", "exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan sinh "
+                      "cosh tanh arcsinh arccosh arctanh asin acos atan asinh acosh atanh sinc cbrt fabs rint "
+                      "reciprocal degrees radians rad2deg deg2rad"),
+       *names("jax.scipy.special", "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e "
+                                   "entr"), "jax.nn.tanh")  # fmt: skip
 def unary_inexact(call: Call) -> Value:
     """Ints are computed in float32; floats keep their dtype."""
-    return cleared(to_inexact(next(as_array(v, call.ctx.x64) or UNKNOWN_ARRAY for v in call.args.values()), call.ctx))
+    value = array(call, "x")
+    out = finish(call, cleared(to_inexact(value, call.ctx)), value)
+    if call.last in ("ndtr", "ndtri", "log_ndtr") and value.dtype != "float32":
+        return with_dtype(out, None)
+    return out
 
 
-@model("x", *names("jax.nn", "tanh"))
-def unary_inexact_by_name(call: Call) -> Value:
-    return unary_inexact(call)
-
-
+@model("x", *names("jax.nn", "sigmoid soft_sign silu swish log_sigmoid mish softplus hard_sigmoid hard_silu "
+                   "hard_swish selu hard_tanh sparse_plus sparse_sigmoid relu relu6"))
 @model("x, alpha=1.0", *names("jax.nn", "elu celu"))
 @model("x, negative_slope=0.01", "jax.nn.leaky_relu")
 @model("x, approximate=True", "jax.nn.gelu")
 def activation(call: Call) -> Value:
-    """Activations with one setting, which may itself be an array."""
-    value = to_inexact(array(call, "x"), call.ctx)
-    setting = next(v for k, v in call.args.items() if k != "x")
-    if call.last == "gelu" or not isinstance(setting, ArrayValue):
-        return cleared(value)
-    return elementwise(call.name, [value, setting], call.ctx)
-
-
-@model("x", *names("jax.nn", "relu relu6"))
-def relu(call: Call) -> Value:
-    value = cleared(array(call, "x"))
-    if call.last == "relu6":
-        return value if dtypes.is_kind(value.dtype, "bool") is False else with_dtype(value, None)
-    return value if dtypes.is_kind(value.dtype, "bool", "complex") is False else with_dtype(value, None)
+    """Floats keep their dtype; what becomes of ints and bools differs from one to the next and stays open."""
+    value = array(call, "x")
+    out = finish(call, cleared(value), value)
+    setting = next((v for k, v in call.args.items() if k != "x"), None)
+    if isinstance(setting, ArrayValue):
+        out = elementwise(call.name, [out, setting], call.ctx)
+    usual = dtypes.is_kind(value.dtype, "floating") and value.dtype not in dtypes.SMALL_FLOATS
+    return out if usual else with_dtype(out, None)
 
 
 @model("x, /", *names("jax.numpy", "negative positive conjugate conj"))
 def unary_linear(call: Call) -> Value:
     value = array(call, "x")
-    if call.last in ("negative", "positive") and dtypes.is_kind(value.dtype, "bool") is not False:
+    if dtypes.is_kind(value.dtype, "bool") is not False:
         return with_dtype(value, None)
     return with_dtype(value, value.dtype, value.weak)
 
 
-@model("x, /", *names("jax.numpy", "square sign reciprocal floor ceil trunc rint fix abs absolute fabs invert bitwise_not "
-                      "bitwise_invert degrees radians rad2deg deg2rad"))
+@model("x, /", *names("jax.numpy", "square sign floor ceil trunc fix abs absolute invert bitwise_not bitwise_invert"))
 @model("a, decimals=0, out=None", *names("jax.numpy", "round around"))
 def unary_other(call: Call) -> Value:
-    """Functions of one array whose dtype rules differ from one another."""
+    """Functions of one array that keep its dtype; refused or changed dtypes stay open."""
     value = array(call, "a" if "a" in call.args else "x")
-    out = cleared(value)
-    if call.last in ("square", "sign"):
-        return out
-    if call.last in ("fabs", "rint", "reciprocal", "degrees", "radians", "rad2deg", "deg2rad"):
-        return to_inexact(out, call.ctx)
-    if call.last in ("floor", "ceil", "trunc", "fix", "round", "around"):
-        return out if dtypes.is_kind(value.dtype, "floating") else with_dtype(out, None)
-    if call.last in ("abs", "absolute") and dtypes.is_kind(value.dtype, "complex") is not False:
-        return with_dtype(out, None)
+    out = finish(call, cleared(value), value)
     if call.last in ("invert", "bitwise_not", "bitwise_invert"):
         refuse_floats(call, [value])
-    return out
-
-
-@model("val, /", *names("jax.numpy", "real imag"))
-def real_part(call: Call) -> Value:
-    value = array(call, "val")
-    if value.dtype in dtypes.COMPLEX:
-        return with_dtype(value, "float32" if value.dtype == "complex64" else "float64", value.weak)
-    return value if dtypes.is_kind(value.dtype, "complex") is False else with_dtype(value, None)
+        return out
+    if call.last in ("abs", "absolute") and value.dtype not in ("bool", "int2", "int4", "uint2", "uint4"):
+        return out if dtypes.is_kind(value.dtype, "complex") is False else with_dtype(out, None)
+    return out if dtypes.is_kind(value.dtype, "bool") is False and value.dtype != "int4" else with_dtype(out, None)
 
 
 @model("x, /", *names("jax.numpy", "isnan isinf isfinite logical_not signbit isreal iscomplex"))
 @model("x, /, out=None", *names("jax.numpy", "isneginf isposinf"))
 def predicate(call: Call) -> Value:
+    value = array(call, "x")
+    picky = call.last in ("signbit", "isneginf", "isposinf")
+    if picky and (dtypes.is_kind(value.dtype, "complex") is not False or value.dtype in dtypes.SMALL_FLOATS):
+        return with_dtype(cleared(value), None)
     return with_dtype(cleared(array(call, "x")), "bool")
 
 
@@ -122,10 +123,18 @@ def binary_promoted(call: Call) -> Value:
     if call.last.startswith(("bitwise_", "left", "right")) or call.last in ("gcd", "lcm"):
         refuse_floats(call, operands)
     out = elementwise(call.name, operands, call.ctx, kind=kinds.get(call.last, "nonlinear"))
-    if call.last in ("fmod", "remainder", "mod", "floor_divide", "power", "pow", "left_shift", "right_shift",
-                     "bitwise_left_shift", "bitwise_right_shift", "subtract"):  # fmt: skip
-        return number_only(out)
-    return to_inexact(out, call.ctx) if call.last == "float_power" else out
+    if call.last == "float_power":
+        return to_inexact(out, call.ctx)
+    if call.last in ("power", "pow") and any(operand.weak for operand in operands):
+        return with_dtype(out, None) if out.weak else out
+    if call.last in ("power", "pow") and dtypes.is_kind(out.dtype, "floating", "complex") is not True:
+        return with_dtype(out, None)
+    if call.last in ("fmod", "remainder", "mod", "floor_divide") and dtypes.is_kind(out.dtype, "complex") is not False:
+        return with_dtype(out, None)
+    if call.last in ("fmod", "remainder", "mod", "floor_divide", "left_shift", "right_shift", "bitwise_left_shift",
+                     "bitwise_right_shift", "subtract", "gcd", "lcm"):  # fmt: skip
+        out = number_only(out)
+    return with_dtype(out, None) if out.weak and call.last in STRONG else out
 
 
 def number_only(value: ArrayValue) -> ArrayValue:
@@ -140,14 +149,18 @@ def refuse_floats(call: Call, operands: list[ArrayValue]) -> None:
             raise OpError("ST212", f"{call.name} takes integers or booleans, got {operand.dtype}", operand=i)
 
 
-@model("x1, x2, /", *names("jax.numpy", "divide true_divide arctan2 atan2 hypot logaddexp logaddexp2 copysign nextafter "
-                           "heaviside"))
+@model("x1, x2, /", *names("jax.numpy", "divide true_divide arctan2 atan2 hypot logaddexp logaddexp2 copysign "
+                           "nextafter heaviside"))
 def binary_inexact(call: Call) -> Value:
     operands = arrays(call, "x1", "x2")
     out = elementwise(call.name, operands, call.ctx)
     divided = call.last in ("divide", "true_divide") and operands[1].pending == frozenset()
     out = ArrayValue(out.dims, out.dtype, out.weak, operands[0].pending if divided else out.pending, out.manual)
-    return to_inexact(out, call.ctx)
+    out = to_inexact(out, call.ctx)
+    real_only = call.last in ("hypot", "copysign", "nextafter", "heaviside")
+    if real_only and dtypes.is_kind(out.dtype, "complex") is not False:
+        return with_dtype(out, None)
+    return with_dtype(out, None) if out.weak and call.last in STRONG else out
 
 
 @model("x1, x2, /", *names("jax.numpy", "equal not_equal less less_equal greater greater_equal logical_and logical_or "
@@ -171,7 +184,8 @@ def clip(call: Call) -> Value:
 
 @model("x, copy=True, nan=0.0, posinf=None, neginf=None", "jax.numpy.nan_to_num")
 def nan_to_num(call: Call) -> Value:
-    return cleared(array(call, "x"))
+    value = array(call, "x")
+    return with_dtype(cleared(value), value.dtype, value.weak and dtypes.is_kind(value.dtype, "signed") is True)
 
 
 @model("condition, x=None, y=None, /, *, size=None, fill_value=None", "jax.numpy.where")

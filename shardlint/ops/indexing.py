@@ -236,13 +236,16 @@ def at_update(call: Call) -> Value:
     selected = index_array(value, call["index"], call.ctx)
     written = as_array(call["values"], call.ctx.x64)
     if isinstance(selected, ArrayValue) and selected.dims is not None and written is not None:
-        if written.dims is not None:
+        if written.dims is not None and not any(dim.size == 0 for dim in selected.dims):
             try:
                 broadcast_onto(call, written, [dim.size for dim in selected.dims])
             except OpError as error:
                 message = f"{call.name}: {shown(written)} does not broadcast to the indexed shape {shown(selected)}"
                 raise OpError("ST214", message, error.witness) from None
     pending = value.pending if written is not None and value.pending == written.pending else None
+    divides = call.last in ("divide", "power") and dtypes.is_kind(value.dtype, "floating") is not True
+    if divides or (call.last != "set" and dtypes.is_kind(value.dtype, "bool") is not False):
+        return ArrayValue(value.dims, None, False, pending, value.manual)
     return ArrayValue(value.dims, value.dtype, value.weak, pending, value.manual)
 
 

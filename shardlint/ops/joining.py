@@ -173,7 +173,8 @@ def lax_select(call: Call) -> Value:
         dims = agree(call, [with_dims(x, None if dims is None else tuple(dims)), pred], None)
     if x.dtype and y.dtype and x.dtype != y.dtype and not (x.weak or y.weak):
         raise OpError("ST212", f"{call.name}: the choices are {x.dtype} and {y.dtype}")
-    return _finish(call, [x, y], dims)
+    out = _finish(call, [x, y], dims)
+    return out if x.dtype == y.dtype else with_dtype(out, None)
 
 
 @model("condlist, choicelist, default=0", "jax.numpy.select")

@@ -139,7 +139,8 @@ def _array_method(
             kind = dtypes.KIND_OF.get(value.dtype or "")
             if kind in ("signed", "unsigned"):
                 return IntValue(None)
-            return ScalarValue({"bool": "bool", "complex": "complex"}.get(kind, "float")) if kind else Unknown(".item()")
+            if kind is not None:
+                return ScalarValue({"bool": "bool", "complex": "complex"}.get(kind, "float"))
         return Unknown(f".{name}() of an array")
     own = f"jax.Array.{name}"
     qualname = own if own in MODELS else (prefix + name if name in FUNCTION_METHODS else None)
@@ -157,7 +158,9 @@ def _array_method(
     return result
 
 
-_STRING_TO_STRING = frozenset("lower upper strip lstrip rstrip format join replace title removeprefix removesuffix".split())
+_STRING_TO_STRING = frozenset(
+    "lower upper strip lstrip rstrip format join replace title removeprefix removesuffix".split()
+)
 
 
 def _string_method(text: str, name: str, args: Sequence[Value]) -> Value:
@@ -170,7 +173,8 @@ def _string_method(text: str, name: str, args: Sequence[Value]) -> Value:
         if name in ("removeprefix", "removesuffix") and len(known) == 1:
             return Literal(str(getattr(text, name)(*known)))
         if name == "split" and len(known) <= 1 and known != [""]:
-            return SequenceValue(tuple(Literal(part) for part in text.split(*known)), "list")
+            parts = text.split(known[0]) if known else text.split()
+            return SequenceValue(tuple(Literal(part) for part in parts), "list")
     return StringValue() if name in _STRING_TO_STRING else Unknown(f".{name}() of a string")
 
 

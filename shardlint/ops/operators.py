@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 from shardlint.ops.arrays import as_array, number_kind
 from shardlint.ops.registry import OpContext, OpError, apply, static_int
@@ -45,7 +46,7 @@ _COMPARISONS = {
     ">": "greater",
     ">=": "greater_equal",
 }
-_PYTHON: dict[str, Callable[[object, object], object]] = {
+_PYTHON: dict[str, Callable[[Any, Any], object]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -83,7 +84,7 @@ def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
         return Unknown("matmul with a number")
     if op == "**" and isinstance(right, IntValue) and isinstance(left, ArrayValue) and not both_numpy:
         if left.dtype is not None:  # an integer exponent keeps the dtype
-            return apply("jax.numpy.square", [left], {}, ctx) if left.dtype != "bool" else Unknown("bool ** int")
+            return ArrayValue(left.dims, left.dtype if left.dtype != "bool" else None, left.weak, manual=left.manual)
     try:
         return apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx)
     except OpError as error:
@@ -113,7 +114,7 @@ def _int_binary(op: str, left: IntValue, right: IntValue) -> Value:
     if op in ("//", "%"):
         if y == 0:
             return IntValue(None)
-        if y is None and not b.is_nonnegative():
+        if y is None and not b.is_nonnegative:
             return IntValue(None)
         return IntValue(a // b if op == "//" else a % b)
     if op == "**" and y is not None and 0 <= y <= 8:

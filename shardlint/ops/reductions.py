@@ -8,7 +8,6 @@ from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     Dims,
     array,
-    arrays,
     as_array,
     axes_argument,
     broadcast_dims,
@@ -46,6 +45,8 @@ def reduced_dims(call: Call, value: ArrayValue, axis: Value, keepdims: Value) ->
 def accumulator(name: str | None, x64: bool) -> str | None:
     """The dtype in which ``sum`` adds: bools and small ints widen to 32 bits, or 64 with x64."""
     kind = dtypes.KIND_OF.get(name or "")
+    if name in ("int2", "int4", "uint2", "uint4"):
+        return None
     if kind == "bool":
         return "int64" if x64 else "int32"
     if kind == "unsigned":
@@ -79,39 +80,45 @@ def reduce(call: Call) -> Value:
     value = array(call, "a")
     dims = reduced_dims(call, value, call["axis"], call["keepdims"])
     where = as_array(call.get("where"))
-    if where is not None and where.dims is not None and value.dims is not None:
-        broadcast_dims(call.name, [value, where], call.ctx)
+    if not is_none(call.get("where")) and value.dims is not None:
+        full = broadcast_dims(call.name, [value, where or UNKNOWN_ARRAY], call.ctx)
+        if full is None or [dim.size for dim in full] != [dim.size for dim in value.dims]:
+            dims = None  # a mask may widen the array
+    if value.dims == () and call.last in ("median", "nanmedian"):
+        dims = None
     _refuse_empty(call, value, dims)
     name, given = dtype_argument(call, call.get("dtype"))
     linear = call.last in ("sum", "mean")
     out = value if linear else cleared(value)
-    dtype, weak = value.dtype, value.weak
+    dtype = value.dtype
     if given:
-        dtype, weak = name, False
+        dtype = name
     elif call.last in ("sum", "prod", "nansum", "nanprod"):
         promote = static_bool(call.get("promote_integers")) if "promote_integers" in call.args else True
         dtype = accumulator(dtype, call.ctx.x64) if promote else None
     elif call.last in ("all", "any"):
-        dtype, weak = "bool", False
+        dtype = "bool"
     elif call.last == "count_nonzero":
-        dtype, weak = ("int64" if call.ctx.x64 else "int32"), False
+        dtype = _index(call)
     elif call.last in ("mean", "nanmean", "median", "nanmedian", "std", "var", "nanstd", "nanvar"):
         dtype = dtypes.inexact(dtype, x64=call.ctx.x64)
         if call.last not in ("mean", "nanmean") and dtypes.is_kind(dtype, "complex") is not False:
             dtype = None
-        weak = False if call.last in ("median", "nanmedian") else weak
-    elif call.last in ("max", "min", "amax", "amin") and not is_none(call["initial"]):
+    elif call.last == "ptp" and dtypes.is_kind(dtype, "bool") is not False:
         dtype = None
-    return with_dtype(ArrayValue(dims, None, pending=out.pending, manual=value.manual), dtype, weak)
+    elif call.last != "ptp" and not is_none(call["initial"]):
+        dtype = None
+    return with_dtype(ArrayValue(dims, None, pending=out.pending, manual=value.manual), dtype)
+
+
+_NO_IDENTITY = frozenset("max min amax amin nanmax nanmin ptp argmax argmin nanargmax nanargmin".split())
 
 
 def _refuse_empty(call: Call, value: ArrayValue, dims: Dims | None) -> None:
     """``max`` of no elements has no answer."""
-    if call.last not in ("max", "min", "amax", "amin", "argmax", "argmin") or value.dims is None or dims is None:
+    if call.last not in _NO_IDENTITY or value.dims is None or dims is None:
         return
     if not is_none(call.get("initial")) or not any(dim.size == 0 for dim in value.dims):
-        return
-    if call.last.startswith("arg"):
         return
     reduced = axes_argument(call, call["axis"], value)
     if any(dim.size == 0 for i, dim in enumerate(value.dims) if reduced is None or i in reduced):
@@ -125,6 +132,7 @@ def arg_reduce(call: Call) -> Value:
         return UNKNOWN_ARRAY
     keep = call["keepdims"]
     from_none = reduced_dims(call, value, call["axis"], keep if not is_none(keep) else _FALSE)
+    _refuse_empty(call, value, from_none)
     return with_dtype(ArrayValue(from_none, None, False, cleared(value).pending, value.manual), _index(call))
 
 
@@ -144,6 +152,7 @@ def logsumexp(call: Call) -> Value:
     signed = static_bool(call["return_sign"])
     if signed is None:
         raise UnknownArgument
+    out = with_dtype(out, out.dtype)
     return SequenceValue((out, with_dtype(out, None))) if signed else out
 
 
@@ -156,7 +165,9 @@ def softmax(call: Call) -> Value:
         axes_argument(call, call["axis"], value)
     except UnknownArgument:
         pass  # the shape does not depend on it
-    out = to_inexact(cleared(value), call.ctx)
+    out = with_dtype(cleared(value), dtypes.inexact(value.dtype, x64=call.ctx.x64))
+    if not dtypes.is_kind(value.dtype, "floating") or value.dtype in dtypes.SMALL_FLOATS:
+        out = with_dtype(out, None)
     mask = as_array(call["where"])
     if is_none(call["where"]):
         return out
@@ -174,7 +185,6 @@ def cumulate(call: Call) -> Value:
     dtype = name if given else value.dtype
     if not given and dtypes.is_kind(dtype, "bool") is not False:
         dtype = _index(call) if value.dtype == "bool" else None
-    weak = value.weak and not given
     pending = value.pending if call.last == "cumsum" else cleared(value).pending
     dims = value.dims
     if is_none(call["axis"]):
@@ -184,7 +194,7 @@ def cumulate(call: Call) -> Value:
             one_axis(call, call["axis"], len(value.dims), value)
         except UnknownArgument:
             pass
-    return with_dtype(ArrayValue(dims, None, pending=pending, manual=value.manual), dtype, weak)
+    return with_dtype(ArrayValue(dims, None, pending=pending, manual=value.manual), dtype)
 
 
 def flattened(value: ArrayValue) -> Dims | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
@@ -110,7 +110,7 @@ def constant(value: object) -> Value:
     return Literal(value)
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_signature(text: str) -> Signature:
     """``'a, axis=None, *, keepdims=False'`` → Signature. Positional parameters may be passed by name, too."""
     function = ast.parse(f"def _({text}): pass").body[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
@@ -148,7 +151,8 @@ def expand_dims(call: Call) -> Value:
         if error.code != "ST208":
             raise
         shape = shown(value)
-        raise OpError("ST208", f"{call.name}: axis out of range or repeated for shape {shape} with {count} new") from None
+        message = f"{call.name}: axis out of range or repeated for shape {shape} and {count} new"
+        raise OpError("ST208", message) from None
     if where is None:
         raise UnknownArgument
     rest = iter(value.dims)
@@ -180,14 +184,16 @@ def broadcast_onto(call: Call, value: ArrayValue, target: list[Size | None]) -> 
             dims.append(Dimension(size if size is not None or hidden else None, dim.axes))
             continue
         have, want = dim.size, size
-        witness = find_witness(
-            lambda s, have=have, want=want: have.evaluate(s) not in (1, want.evaluate(s)), [have, want], call.ctx.facts
-        )  # type: ignore[misc]  # defaults bind the loop's sizes
+        witness = find_witness(partial(_does_not_stretch, have, want), [have, want], call.ctx.facts)
         if have != 1 and (witness is not None or (have.constant is not None and want.constant is not None)):
             message = f"{call.name}: {shown(value)} does not broadcast to {shown_sizes(target)}"
             raise OpError("ST204", message, witness or {})
         dims.append(Dimension(size))
     return tuple(dims)
+
+
+def _does_not_stretch(have: Size, want: Size, sizes: Mapping[str, int]) -> bool:
+    return have.evaluate(sizes) not in (1, want.evaluate(sizes))
 
 
 @model("*args", "jax.numpy.broadcast_arrays")
@@ -251,6 +257,8 @@ def repeat(call: Call) -> Value:
     if is_none(call["axis"]):
         dims, axis = list(flattened(value) or ()), 0
     else:
+        if not value.dims:
+            raise UnknownArgument
         dims, axis = list(value.dims), one_axis(call, call["axis"], len(value.dims), value)
     total = call["total_repeat_length"]
     if not is_none(total):
@@ -311,14 +319,13 @@ def _parts(call: Call, value: ArrayValue, axis: int, size: Size | None) -> list[
     bounds = sizes_argument(where) if isinstance(where, SequenceValue) else None
     if bounds is None:
         raise UnknownArgument
-    edges = [Size.const(0), *bounds, size]
-    return [_between(low, high, size) for low, high in zip(edges, edges[1:], strict=False)]
-
-
-def _between(low: Size | None, high: Size | None, size: Size | None) -> Size | None:
-    from shardlint.ops.slices import slice_length
-
-    return slice_length(size, low, high)
+    known = [edge.constant for edge in bounds if edge is not None and edge.constant is not None]
+    end = None if size is None else size.constant
+    ordered = [0, *known, *([] if end is None else [end])]
+    if len(known) < len(bounds) or ordered != sorted(ordered):
+        return [None] * (len(bounds) + 1)
+    parts: list[Size | None] = [Size.const(high - low) for low, high in zip([0, *known], known, strict=False)]
+    return [*parts, None if size is None else size - ([0, *known][-1])]
 
 
 @model("*arys", *names("jax.numpy", "atleast_1d atleast_2d atleast_3d"))
@@ -357,6 +364,8 @@ def pad(call: Call) -> Value:
     value = array(call, "array")
     if value.dims is None:
         return value
+    if not value.dims:
+        raise UnknownArgument
     widths = _pad_widths(call["pad_width"], len(value.dims))
     if widths is None:
         return with_dims(value, tuple(Dimension(None) for _ in value.dims))

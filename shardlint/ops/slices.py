@@ -9,9 +9,9 @@ ZERO = Size.const(0)
 
 def _from_start(size: Size | None, bound: Size) -> Size | None:
     """A bound counted from the start, at least 0 and not yet cut off at the end; None where its sign is not known."""
-    if bound.is_nonnegative():
+    if bound.is_nonnegative:
         return bound
-    if (-bound).is_nonnegative():
+    if (-bound).is_nonnegative:
         return None if size is None else Size.maximum(size + bound, ZERO)
     return None
 
@@ -28,6 +28,6 @@ def slice_length(size: Size | None, lower: Size | None, upper: Size | None, step
     if start is None or stop is None:
         return None
     length = Size.minimum(stop, size) - start
-    if not length.is_nonnegative():
+    if not length.is_nonnegative:
         length = Size.maximum(length, ZERO)
     return length if step == 1 else (length + (step - 1)) // step
