@@ -6,7 +6,19 @@ and raise ``OpError`` for a certain mismatch. Whatever is not known gives someth
 
 from __future__ import annotations
 
-from shardlint.ops import contraction, creation, elementwise, indexing, joining, reductions, reshape, shape
+from shardlint.ops import (
+    contraction,
+    creation,
+    einops,
+    elementwise,
+    indexing,
+    joining,
+    nn,
+    random,
+    reductions,
+    reshape,
+    shape,
+)
 from shardlint.ops.indexing import index as index
 from shardlint.ops.members import attribute as attribute
 from shardlint.ops.members import method as method
@@ -21,4 +33,4 @@ from shardlint.ops.registry import apply as apply
 from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
-_FAMILIES = (contraction, creation, elementwise, indexing, joining, reductions, reshape, shape)
+_FAMILIES = (contraction, creation, einops, elementwise, indexing, joining, nn, random, reductions, reshape, shape)

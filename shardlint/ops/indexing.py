@@ -236,7 +236,7 @@ def at_update(call: Call) -> Value:
     selected = index_array(value, call["index"], call.ctx)
     written = as_array(call["values"], call.ctx.x64)
     if isinstance(selected, ArrayValue) and selected.dims is not None and written is not None:
-        if written.dims is not None and not any(dim.size == 0 for dim in selected.dims):
+        if written.dims is not None and not any(dim.size in (None, 0) for dim in selected.dims):
             try:
                 broadcast_onto(call, written, [dim.size for dim in selected.dims])
             except OpError as error:
