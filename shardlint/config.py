@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from shardlint import messages
@@ -34,7 +33,7 @@ class Config:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    mesh: Mapping[str, int | None] = field(default_factory=lambda: MappingProxyType({}))
+    mesh: Mapping[str, int | None] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     src: tuple[str, ...] = (".", "src")
     jobs: int = 0
@@ -106,7 +105,7 @@ def parse_mesh(text: str) -> Mapping[str, int | None]:
         axes[name] = number if equals else None
     if not axes:
         raise ValueError(messages.bad_mesh(text))
-    return MappingProxyType(axes)
+    return axes
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -134,10 +133,10 @@ def _mesh(key: str, value: object) -> Mapping[str, int | None]:
     if isinstance(value, str):
         return parse_mesh(value)
     if isinstance(value, list) and value and all(isinstance(v, str) and _AXIS.fullmatch(v) for v in value):
-        return MappingProxyType(dict.fromkeys(value))
+        return dict.fromkeys(value)
     if not isinstance(value, dict) or not all(type(v) is int and v >= 1 for v in value.values()):
         raise ValueError(messages.wrong_type(key, "a table of axis = size, or a list of axis names", value))
-    return MappingProxyType(value)
+    return dict(value)
 
 
 def _jobs(key: str, value: object) -> int:

@@ -38,7 +38,7 @@ class Event:
     code: str
     at: int
     message: str
-    witness: Mapping[str, int] = field(default=_NOTHING)
+    witness: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     related: tuple[tuple[str, int, str], ...] = ()
     span: tuple[int, int] | None = None
     fix: EventFix | None = None

@@ -68,7 +68,7 @@ def excluded(path: Path, config: Config) -> bool:
 
 
 def matches(path: Path, pattern: str, root: Path) -> bool:
-    """Does a pattern of the settings mean this path? Patterns are relative to ``root``; a bare name matches anywhere."""
+    """Does a pattern of the settings mean this path? It is relative to ``root``; a bare name matches anywhere."""
     try:
         relative = path.relative_to(root).as_posix()
     except ValueError:

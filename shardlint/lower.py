@@ -45,10 +45,13 @@ class Lowered:
 
 def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_nodes: bool = False) -> Lowered:
     """Parse and lower one file. Raises ``UnparsableFile`` for anything that is no Python file."""
-    check_syntax(source, path)
+    refused = check_syntax(source, path)
     try:
         tree = cst.parse_module(source)
     except cst.ParserSyntaxError as error:
+        if refused is not None and refused.lineno:
+            column = max(1, refused.offset or 1)
+            raise UnparsableFile(path, refused.lineno, column, messages.syntax(refused.msg)) from None
         reason = " ".join(error.message.split())
         raise UnparsableFile(path, error.raw_line, error.raw_column + 1, messages.syntax(reason)) from None
     except (UnicodeDecodeError, SyntaxError, LookupError) as error:
@@ -65,8 +68,8 @@ def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_no
     return Lowered(ir.Module(name, path, is_package, body, comments), tree, lowering.nodes)
 
 
-def check_syntax(source: bytes, path: str) -> bool:
-    """Is this Python by the running interpreter's grammar? False where only a newer one may accept it.
+def check_syntax(source: bytes, path: str) -> SyntaxError | None:
+    """What the running interpreter's grammar has against this text, if anything; a newer one may still accept it.
 
     Raises:
         UnparsableFile: bytes that cannot be decoded, or nesting that no parser accepts.
@@ -84,8 +87,8 @@ def check_syntax(source: bytes, path: str) -> bool:
             raise UnparsableFile(path, error.lineno or 1, 1, messages.too_deep()) from None
         if _brackets(source) > 200:
             raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
-        return False
-    return True
+        return error if isinstance(error, SyntaxError) else SyntaxError(str(error))
+    return None
 
 
 def _undecodable(path: str, source: bytes, error: Exception) -> UnparsableFile:
@@ -126,7 +129,7 @@ def _line_of(tree: cst.Module, node: cst.CSTNode) -> int:
     return MetadataWrapper(tree, unsafe_skip_copy=True).resolve(PositionProvider)[node].start.line
 
 
-def _text(node: cst.SimpleString) -> str | bytes:
+def _text(node: cst.SimpleString) -> Any:
     value, quotes = node.value, 3 if node.value[-3:] in ('"""', "'''") and len(node.value) >= 6 else 1
     if value[0] in "'\"" and "\\" not in value and "\r" not in value:
         return value[quotes:-quotes]
@@ -380,7 +383,7 @@ class _Lowering:
 
     def sequence(self, node: cst.Tuple | cst.List | cst.Set) -> ir.Expr:
         at = self.at(node)
-        items = []
+        items: list[ir.Expr] = []
         for element in node.elements:
             if isinstance(element, cst.StarredElement):
                 star_at = self.at(element)

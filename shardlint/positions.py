@@ -47,9 +47,7 @@ class Positions:
 
     def _place(self, node: cst.CSTNode) -> Place:
         found = self._ranges[node]
-        return Place(
-            self._path, found.start.line, found.start.column + 1, found.end.line, found.end.column + 1
-        )
+        return Place(self._path, found.start.line, found.start.column + 1, found.end.line, found.end.column + 1)
 
     def _characters(self, node: cst.BaseExpression) -> Iterator[tuple[int, int, int, int]]:
         """Per character of the literal's value: line, column, end line, end column."""

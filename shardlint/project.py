@@ -102,7 +102,8 @@ class Project:
     def _table(self, module: str) -> dict[str, ir.Stmt]:
         table = self._tables.get(module)
         if table is None:
-            table, stars = {}, []
+            stars: list[str] = []
+            table = {}
             self._tables[module], self._stars[module] = table, stars
             if module in self.modules:
                 self._collect(module, self.modules[module].body, table, stars)

@@ -24,7 +24,9 @@ def suppressions(text: str) -> tuple[ir.Suppression, ...]:
     except (tokenize.TokenError, SyntaxError):
         # Syntax newer than this Python: no token stream, so only comments that fill their line are certain.
         tokens = [
-            tokenize.TokenInfo(tokenize.COMMENT, line.strip(), (n, len(line) - len(line.lstrip())), (n, len(line)), line)
+            tokenize.TokenInfo(
+                tokenize.COMMENT, line.strip(), (n, len(line) - len(line.lstrip())), (n, len(line)), line
+            )
             for n, line in enumerate(lines, 1)
             if line.lstrip().startswith("#")
         ]

@@ -1,0 +1,87 @@
+"""Results kept between runs, by content: what a file's text lowers to, and what was found in it.
+
+An entry's name is the hash of all that it depends on, so an entry is never stale and nothing is ever compared. Entries
+are pickles of our own frozen data; reading admits those classes and nothing else, because a repository can bring a
+cache folder of its own along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_ALLOWED_MODULES = frozenset({"shardlint.ir", "shardtypes.lang.diagnostics"})
+_ALLOWED = frozenset({("builtins", "complex"), ("builtins", "Ellipsis"), ("builtins", "ellipsis")})
+
+
+class Cache:
+    """Entries below ``folder``; None keeps nothing."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def get(self, key: str) -> Any:
+        """The entry, or None. An entry that cannot be read counts as missing."""
+        if self._folder is None:
+            return None
+        try:
+            data = (self._folder / key[:2] / key).read_bytes()
+            return _Unpickler(io.BytesIO(data)).load()
+        except (OSError, EOFError, ValueError, AttributeError, IndexError, pickle.UnpicklingError):
+            return None
+
+    def put(self, key: str, value: object) -> None:
+        """Write an entry in one step. A folder that cannot be written only costs time, so that is no error."""
+        if self._folder is None:
+            return
+        target = self._folder / key[:2] / key
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            ignore = self._folder / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
+            handle, name = tempfile.mkstemp(dir=target.parent)
+            with os.fdopen(handle, "wb") as file:
+                pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
+            os.replace(name, target)
+        except (OSError, RecursionError):
+            return
+
+
+def digest(*parts: str | bytes) -> str:
+    """A key from all parts, and from the tool itself."""
+    state = hashlib.blake2b(_tool(), digest_size=20)
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+@cache
+def _tool() -> bytes:
+    """What this build of the linter is: its own files, and Python's version."""
+    here = Path(__file__).parent
+    state = hashlib.blake2b(sys.version.encode(), digest_size=20)
+    for folder in (here, here.parent / "shardtypes" / "lang"):
+        for path in sorted(folder.rglob("*.py")):
+            about = path.stat()
+            state.update(f"{path}:{about.st_mtime_ns}:{about.st_size}".encode())
+    return state.digest()
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module in _ALLOWED_MODULES or (module, name) in _ALLOWED:
+            found = super().find_class(module, name)
+            if module in _ALLOWED_MODULES and not (isinstance(found, type) and found.__module__ == module):
+                raise pickle.UnpicklingError(f"{module}.{name} is no cache data")
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no cache data")

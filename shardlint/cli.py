@@ -1,0 +1,208 @@
+"""The command line. Exit status: 0 nothing found, 1 findings, 2 the work could not be done."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from shardlint import config as configuration
+from shardlint import files, fixing, messages
+from shardlint.config import Config, ConfigError
+from shardlint.render import FORMATS, renderer
+from shardlint.rules import RuleError, all_rules, rule
+from shardlint.run import Report, check
+from shardlint.selection import require_known
+
+_COMMANDS = ("check", "explain", "rules")
+#: A fix may uncover another finding; fixes that do not settle in this many passes are in each other's way.
+_PASSES = 10
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = arguments.pop(0) if arguments and arguments[0] in _COMMANDS else "check"
+    try:
+        if command == "explain":
+            return _explain(arguments)
+        if command == "rules":
+            return _rules(arguments)
+        return _check(_parser().parse_args(arguments))
+    except (ConfigError, RuleError) as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # The reader of our output has gone; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
+
+
+def _check(options: argparse.Namespace) -> int:
+    config = _config(options)
+    overlay = {}
+    paths: list[str] = options.paths
+    if options.stdin_filename:
+        overlay[Path(os.path.abspath(options.stdin_filename))] = sys.stdin.buffer.read()
+    elif not paths:
+        paths = ["."]
+    elif "-" in paths:
+        raise ConfigError("", "to check standard input give its name with --stdin-filename")
+
+    def run() -> Report:
+        return check(paths, config, cache=not options.no_cache, overlay=overlay, show_types=options.show_types)
+
+    report = run()
+    if options.fix or options.unsafe_fixes or options.diff:
+        report = _fix(report, run, overlay, options)
+    _print(report, options)
+    for problem in report.problems:
+        sys.stderr.write(f"shardlint: {problem}\n")
+    if options.traceback:
+        sys.stderr.writelines(report.tracebacks)
+    if report.problems:
+        return 2
+    return 1 if report.diagnostics and not options.exit_zero else 0
+
+
+def _config(options: argparse.Namespace) -> Config:
+    if options.config:
+        path = Path(os.path.abspath(options.config))
+        config = configuration.load(path)
+    else:
+        config = configuration.find(Path.cwd())
+    select, ignore = _codes(options.select), _codes(options.ignore)
+    require_known(select or (), "--select")
+    require_known(ignore or (), "--ignore")
+    try:
+        mesh = configuration.parse_mesh(options.mesh) if options.mesh else None
+    except ValueError as error:
+        raise ConfigError("--mesh", str(error)) from None
+    return config.with_options(
+        select=select,
+        ignore=(*config.ignore, *ignore) if ignore else None,
+        mesh=mesh,
+        jobs=options.jobs,
+    )
+
+
+def _codes(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(c.strip() for c in text.split(",") if c.strip())
+
+
+def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argparse.Namespace) -> Report:
+    """Apply fixes until nothing changes, in memory; then write the files, or print the difference."""
+    assert callable(run)
+    before: dict[str, bytes] = {}
+    applied = 0
+    for _ in range(_PASSES):
+        changed = False
+        for path, text in report.texts.items():
+            found = [d for d in report.diagnostics if d.place.path == path]
+            try:
+                decoded = text.decode("utf-8")
+            except UnicodeDecodeError:
+                continue
+            fixed, count = fixing.apply(decoded, found, options.unsafe_fixes)
+            if count and fixed != decoded:
+                before.setdefault(path, text)
+                overlay[Path(os.path.abspath(path))] = fixed.encode("utf-8")
+                applied += count
+                changed = True
+        if not changed:
+            break
+        again: Report = run()
+        report = replace(again, problems=list(dict.fromkeys([*report.problems, *again.problems])))
+    for path, old in before.items():
+        new = report.texts[path]
+        if options.diff:
+            first, second = (t.decode("utf-8").splitlines(keepends=True) for t in (old, new))
+            sys.stdout.writelines(difflib.unified_diff(first, second, f"a/{path}", f"b/{path}"))
+        elif path != (options.stdin_filename and files.shown(Path(os.path.abspath(options.stdin_filename)))):
+            try:
+                Path(path).write_bytes(new)
+            except OSError as error:
+                report.problems.append(messages.not_written(path, error.strerror or str(error)))
+    if applied and not options.diff:
+        sys.stderr.write(f"shardlint: {messages.fixed(applied, len(before))}\n")
+    return report
+
+
+def _print(report: Report, options: argparse.Namespace) -> None:
+    if options.show_types:
+        for shown in report.types:
+            why = f" ({shown.why})" if shown.why else ""
+            sys.stdout.write(
+                f"{shown.place.path}:{shown.place.line}:{shown.place.column}: {shown.name}: {shown.text}{why}\n"
+            )
+    sys.stdout.write(renderer(options.format)(report.diagnostics, report.lines))
+    counts = Counter(d.code for d in report.diagnostics)
+    out = sys.stdout if options.format in ("full", "concise") else sys.stderr
+    if options.statistics:
+        names = {d.code: d.name for d in report.diagnostics}
+        for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            out.write(f"{count:5} {code} {names[code]}\n")
+    if options.format == "full":
+        fixable = sum(d.fix is not None and d.fix.applicability == "safe" for d in report.diagnostics)
+        sys.stdout.write(messages.summary(len(report.diagnostics), report.checked, fixable) + "\n")
+
+
+def _explain(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="shardlint explain", description="Print the documentation of rules.")
+    parser.add_argument("codes", nargs="+", metavar="CODE", help="a code such as ST301, or a name")
+    for wanted in parser.parse_args(arguments).codes:
+        found = rule(wanted.upper()) or next((r for r in all_rules() if r.name == wanted), None)
+        if found is None:
+            return _fail(messages.unknown_rule(wanted))
+        sys.stdout.write(f"# {found.code} {found.name}\n\n{found.text()}\n")
+    return 0
+
+
+def _rules(arguments: Sequence[str]) -> int:
+    argparse.ArgumentParser(prog="shardlint rules", description="List all rules.").parse_args(arguments)
+    for found in all_rules():
+        off = "" if found.default else " (off by default)"
+        sys.stdout.write(f"{found.code} {found.name:<24} {found.summary()}{off}\n")
+    return 0
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"shardlint: {message}\n")
+    return 2
+
+
+def _jobs(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"a number of processes (0: one per core), got {text!r}")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="shardlint",
+        description="Check shapes, dtypes and shardings of JAX code without running it.",
+        epilog="Other commands: `shardlint explain CODE`, `shardlint rules`. "
+        "Exit status: 0 nothing found, 1 findings, 2 the work could not be done.",
+    )
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="files and folders (default: the current folder)")
+    add("--format", choices=FORMATS, default="full", help="how findings are printed (default: full)")
+    add("--select", metavar="CODES", help="only these rules: codes or beginnings of codes, comma-separated")
+    add("--ignore", metavar="CODES", help="not these rules")
+    add("--fix", action="store_true", help="apply safe fixes to the files")
+    add("--unsafe-fixes", action="store_true", help="apply all fixes to the files")
+    add("--diff", action="store_true", help="print what fixes would change and leave the files alone")
+    add("--mesh", metavar="AXES", help="the mesh, such as d=2,t=4")
+    add("--show-types", action="store_true", help="print the inferred type of every local")
+    add("--stdin-filename", metavar="PATH", help="check standard input as if it were the text of this file")
+    add("--jobs", type=_jobs, metavar="N", help="processes to use (default: one per core)")
+    add("--no-cache", action="store_true", help="neither read nor write the cache")
+    add("--statistics", action="store_true", help="print how often each rule reports")
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
+    add("--traceback", action="store_true", help="show where shardlint itself failed")
+    return parser

@@ -1,0 +1,50 @@
+"""Applying fixes to text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from shardtypes.lang.diagnostics import Diagnostic, Edit
+
+
+def apply(text: str, diagnostics: Iterable[Diagnostic], unsafe: bool) -> tuple[str, int]:
+    """``text`` with the fixes of one file's findings, and how many were applied.
+
+    A fix whose edits touch those of an earlier one is left for the next pass.
+    """
+    starts = _line_starts(text)
+    taken: list[tuple[int, int, str]] = []
+    count = 0
+    for diagnostic in diagnostics:
+        fix = diagnostic.fix
+        if fix is None or (fix.applicability == "unsafe" and not unsafe):
+            continue
+        spans = [_span(edit, starts) for edit in fix.edits]
+        if any((a < end and start < b) or (a, b) == (start, end) for a, b, _ in spans for start, end, _ in taken):
+            continue
+        taken += spans
+        count += 1
+    for start, end, replacement in sorted(taken, reverse=True):
+        if not replacement:
+            # A removed comment leaves no blanks behind it.
+            line_end = text.find("\n", end)
+            if not text[end : line_end if line_end >= 0 else len(text)].strip():
+                start = len(text[:start].rstrip(" \t"))
+        text = text[:start] + replacement + text[end:]
+    return text, count
+
+
+def _span(edit: Edit, starts: Sequence[int]) -> tuple[int, int, str]:
+    place = edit.place
+    return (
+        starts[place.line - 1] + place.column - 1,
+        starts[place.end_line - 1] + place.end_column - 1,
+        edit.replacement,
+    )
+
+
+def _line_starts(text: str) -> list[int]:
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts

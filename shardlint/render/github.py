@@ -1,0 +1,31 @@
+"""Workflow commands, which GitHub shows beside the changed lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardlint.render import Lines
+from shardtypes.lang.diagnostics import Diagnostic
+
+
+def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
+    """See the package."""
+    return "".join(_one(d) for d in diagnostics)
+
+
+def _one(diagnostic: Diagnostic) -> str:
+    place = diagnostic.place
+    level = "warning" if diagnostic.severity == "warning" else "error"
+    fields = {"file": place.path, "line": place.line, "endLine": place.end_line}
+    if place.end_line == place.line:
+        # GitHub ignores the columns of a range over several lines.
+        fields |= {"col": place.column, "endColumn": place.end_column}
+    fields["title"] = f"{diagnostic.code} {diagnostic.name}"
+    text = ",".join(f"{key}={_escape(str(value), ':,')}" for key, value in fields.items())
+    return f"::{level} {text}::{_escape(diagnostic.message)}\n"
+
+
+def _escape(text: str, more: str = "") -> str:
+    for character in ("%", "\r", "\n", *more):
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
