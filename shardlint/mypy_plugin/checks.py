@@ -4,31 +4,47 @@ from __future__ import annotations
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
+from mypy.nodes import Context
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Type, TypeOfAny
 
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_names
 
-
-def check_returned(ctx: FunctionContext) -> Type:
-    """The value of a ``return`` in a function that promises an array."""
-    return _check(ctx, "Incompatible return value", errorcodes.RETURN_VALUE)
+_REMEMBERED = 256
 
 
-def check_assigned(ctx: FunctionContext) -> Type:
-    """The value assigned to a variable annotated as an array."""
-    return _check(ctx, "Incompatible assignment", errorcodes.ASSIGNMENT)
+class PromiseChecks:
+    """The hooks of the two functions that returned and assigned values pass through."""
 
+    def __init__(self) -> None:
+        self._expected: dict[Context, Type] = {}
 
-def _check(ctx: FunctionContext, what: str, code: ErrorCode) -> Type:
-    actual = ctx.arg_types[0][0] if ctx.arg_types and ctx.arg_types[0] else AnyType(TypeOfAny.special_form)
-    expected = ctx.api.type_context[-1] if ctx.api.type_context else None
-    if expected is None:
-        return actual
-    known = known_names(ctx.api)
-    problem = match(expected, actual, bindings_for(known), known)
-    if problem is None:
-        return actual
-    ctx.api.fail(problem.message(what), ctx.context, code=code)
-    return AnyType(TypeOfAny.from_error)
+    def returned(self, ctx: FunctionContext) -> Type:
+        """The value of a ``return`` in a function that promises an array."""
+        return self._check(ctx, "Incompatible return value", errorcodes.RETURN_VALUE)
+
+    def assigned(self, ctx: FunctionContext) -> Type:
+        """The value assigned to a variable annotated as an array."""
+        return self._check(ctx, "Incompatible assignment", errorcodes.ASSIGNMENT)
+
+    def _check(self, ctx: FunctionContext, what: str, code: ErrorCode) -> Type:
+        actual = ctx.arg_types[0][0] if ctx.arg_types and ctx.arg_types[0] else AnyType(TypeOfAny.special_form)
+        expected = self._promise(ctx)
+        if expected is None:
+            return actual
+        known = known_names(ctx.api)
+        problem = match(expected, actual, bindings_for(known), known, promise=True)
+        if problem is not None:
+            ctx.api.fail(problem.message(what), ctx.context, code=code)
+        return actual  # to mypy itself every shape and dtype fits every other
+
+    def _promise(self, ctx: FunctionContext) -> Type | None:
+        """The declared type. mypy drops the errors of a first attempt and tries again without an expected type."""
+        expected = ctx.api.type_context[-1] if ctx.api.type_context else None
+        if expected is None:
+            return self._expected.get(ctx.context)
+        if len(self._expected) >= _REMEMBERED:
+            self._expected.clear()
+        self._expected[ctx.context] = expected
+        return expected

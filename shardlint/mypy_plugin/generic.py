@@ -27,3 +27,8 @@ def make_array_generic(ctx: ClassDefContext) -> None:
     ctx.cls.type_vars = variables
     ctx.cls.info.type_vars = []
     ctx.cls.info.add_type_vars()
+
+
+def open_dtypes(ctx: ClassDefContext) -> None:
+    """Let mypy itself take any dtype for any other: the plugin compares them, families included."""
+    ctx.cls.info.fallback_to_any = True  # inherited by every dtype class

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mypy.errorcodes import ErrorCode
+from mypy.errorcodes import ARG_TYPE, ErrorCode
 from mypy.types import AnyType, Instance, ProperType, TupleType, Type, UnionType, get_proper_type
 
+from shardlint.dtypes import FAMILIES
 from shardlint.mypy_plugin.errors import AXES, SHAPE
 from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, sizes_of
 from shardtypes.lang import Bindings, Mismatch, Size, unify
@@ -33,30 +34,35 @@ def bindings_for(known: frozenset[str]) -> Bindings:
     return Bindings({name: Size.symbol(name) for name in known})
 
 
-def match(expected: Type, actual: Type, bindings: Bindings, known: frozenset[str]) -> Problem | None:
+def match(
+    expected: Type, actual: Type, bindings: Bindings, known: frozenset[str], promise: bool = False
+) -> Problem | None:
     """Match a value's type with a declared one; ``known`` are the names that mean a definite size in the actual type.
 
-    Names of the declared type that are not bound yet are bound.
+    Names of the declared type that are not bound yet are bound. With ``promise`` it was declared in the same function:
+    a name that means nothing definite there says nothing of the sharding either.
     """
     want, got = get_proper_type(expected), get_proper_type(actual)
     if isinstance(want, AnyType) or isinstance(got, AnyType):
         return None
     if isinstance(got, UnionType):
-        problems = [match(want, item, bindings, known) for item in got.items]
+        problems = [match(want, item, bindings, known, promise) for item in got.items]
         return problems[0] if problems and all(problems) else None
     if isinstance(want, UnionType):
-        return _match_union(want, got, bindings, known)
+        return _match_union(want, got, bindings, known, promise)
     want_array, got_array = read_array(want), read_array(got)
     if want_array is not None and got_array is not None:
-        return match_arrays(want_array, got_array, bindings, known)
+        return match_arrays(want_array, got_array, bindings, known, promise)
     for inner_want, inner_got in _paired(want, got):
-        problem = match(inner_want, inner_got, bindings, known)
+        problem = match(inner_want, inner_got, bindings, known, promise)
         if problem is not None:
             return problem
     return None
 
 
-def _match_union(want: UnionType, got: ProperType, bindings: Bindings, known: frozenset[str]) -> Problem | None:
+def _match_union(
+    want: UnionType, got: ProperType, bindings: Bindings, known: frozenset[str], promise: bool
+) -> Problem | None:
     """One member that fits is enough; members of another kind are mypy's own business."""
     first: Problem | None = None
     for item in want.items:
@@ -66,7 +72,7 @@ def _match_union(want: UnionType, got: ProperType, bindings: Bindings, known: fr
         if (read_array(member) is None) != (read_array(got) is None):
             continue
         mark = bindings.mark()
-        problem = match(member, got, bindings, known)
+        problem = match(member, got, bindings, known, promise)
         if problem is None:
             return None
         bindings.rollback(mark)
@@ -82,16 +88,27 @@ def _paired(want: ProperType, got: ProperType) -> list[tuple[Type, Type]]:
     return []
 
 
-def match_arrays(want: ArrayForm, got: ArrayForm, bindings: Bindings, known: frozenset[str]) -> Problem | None:
-    """Shape, then sharding. mypy itself compares the dtypes, which are classes to it."""
+def match_arrays(
+    want: ArrayForm, got: ArrayForm, bindings: Bindings, known: frozenset[str], promise: bool = False
+) -> Problem | None:
+    """Dtype, then shape, then sharding."""
+    if excluded(want.dtype, got.dtype):
+        return Problem(ARG_TYPE, written(want), written(got), "")
     if want.shape is None or got.shape is None:
         return None
     sizes = sizes_of(got.shape, known)
     mismatch = unify(want.shape, sizes, bindings)
     if mismatch is not None:
         return Problem(SHAPE, written(want), written(got), _detail(mismatch))
-    detail = _axes_detail(want, got)
+    detail = _axes_detail(want, got, known if promise else None)
     return None if detail is None else Problem(AXES, written(want), written(got), detail)
+
+
+def excluded(want: str | None, got: str | None) -> bool:
+    """Whether no dtype is both; either may be a family, or not known."""
+    if want is None or got is None or "any" in (want, got) or want == got:
+        return False
+    return not (FAMILIES.get(want, frozenset({want})) & FAMILIES.get(got, frozenset({got})))
 
 
 def written(form: ArrayForm) -> str:
@@ -107,13 +124,15 @@ def _detail(mismatch: Mismatch) -> str:
     return f"{text}; {fails_for(mismatch.witness)}" if mismatch.witness else text
 
 
-def _axes_detail(want: ArrayForm, got: ArrayForm) -> str | None:
+def _axes_detail(want: ArrayForm, got: ArrayForm, definite: frozenset[str] | None) -> str | None:
     """How two declared shardings differ, dimension by dimension."""
     assert want.shape is not None and got.shape is not None
     if not (want.declared and got.declared) or want.shape.rank is None or want.shape.rank != got.shape.rank:
         return None
     for index, (expected, actual) in enumerate(zip(want.shape.dims, got.shape.dims, strict=True)):
         if expected.kind == "anonymous" or actual.kind == "anonymous":
+            continue
+        if definite is not None and expected.size is not None and not expected.axes and expected.size.symbols - definite:
             continue
         if expected.axes != actual.axes:
             return f"dimension {index} is {_sharding(actual.axes)}, expected {_sharding(expected.axes)}"

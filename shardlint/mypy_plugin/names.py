@@ -13,6 +13,7 @@ RETURNED: Final = f"{STATIC}.returned"
 ASSIGNED: Final = f"{STATIC}.assigned"
 
 DTYPES_MODULE: Final = "shardtypes.dtypes"
+DTYPE_BASE: Final = "shardtypes.dtypes.ArrayDType"
 STACKED: Final = frozenset({"shardtypes.Array", "shardtypes.stacked.Array", "shardtypes.dtypes.Array"})
 ANNOTATED: Final = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
 

@@ -1,4 +1,172 @@
+"""Operations of JAX on arrays whose shape is known: operators, methods, attributes and functions with a model."""
+
 from __future__ import annotations
-def function_hook(fullname, forms): return None
-def method_hook(fullname, forms): return None
-def attribute_hook(fullname, forms): return None
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from mypy.nodes import ARG_NAMED, ARG_POS, CallExpr, Context, RefExpr
+from mypy.plugin import AttributeContext, CheckerPluginInterface, FunctionContext, MethodContext
+from mypy.types import Type
+
+from shardlint import ops
+from shardlint import values as av
+from shardlint.mypy_plugin.errors import SHAPE
+from shardlint.mypy_plugin.forms import Forms, read_array
+from shardlint.mypy_plugin.names import JAX_ARRAY
+from shardlint.mypy_plugin.scopes import known_names
+from shardlint.mypy_plugin.values import array_value, type_of, value_of
+from shardtypes.lang.messages import fails_for
+
+_BINARY = {
+    "__add__": "+", "__sub__": "-", "__mul__": "*", "__truediv__": "/", "__floordiv__": "//", "__mod__": "%",
+    "__pow__": "**", "__matmul__": "@", "__and__": "&", "__or__": "|", "__xor__": "^", "__lshift__": "<<",
+    "__rshift__": ">>",
+}  # fmt: skip
+_COMPARISONS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
+_UNARY = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
+_REFLECTED = {name.replace("__", "__r", 1): op for name, op in _BINARY.items()}
+_ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
+
+# Where JAX's private modules are public.
+_PUBLIC = (
+    ("jax._src.nn.functions.", "jax.nn."),
+    ("jax._src.nn.initializers.", "jax.nn.initializers."),
+    ("jax._src.scipy.special.", "jax.scipy.special."),
+    ("jax._src.ops.special.", "jax.nn."),
+    ("jax._src.numpy.", "jax.numpy."),
+    ("jax._src.lax.", "jax.lax."),
+    ("einops.", "einops."),
+)
+
+
+@lru_cache(maxsize=4096)
+def public_name(fullname: str) -> str | None:
+    """The name under which a function has a model, None where it has none."""
+    if ops.find_model(fullname) is not None:
+        return fullname if fullname.startswith(("jax.", "einops.")) else None
+    for private, public in _PUBLIC:
+        candidate = public + fullname.rpartition(".")[2]
+        if fullname.startswith(private) and ops.find_model(candidate) is not None:
+            return candidate
+    return None
+
+
+def function_hook(fullname: str, forms: Forms) -> Callable[[FunctionContext], Type] | None:
+    """The hook of a function that has a model."""
+    name = public_name(fullname)
+    return partial(_function, name=name, forms=forms) if name is not None else None
+
+
+def method_hook(fullname: str, forms: Forms) -> Callable[[MethodContext], Type] | None:
+    """The hook of a method of arrays, or of calling one of JAX's wrapped functions (``jax.nn.relu`` is an object)."""
+    owner, _, name = fullname.rpartition(".")
+    if owner == JAX_ARRAY:
+        return partial(_method, name=name, forms=forms)
+    if name == "__call__" and owner.startswith("jax."):
+        return partial(_wrapped_function, forms=forms)
+    return None
+
+
+def attribute_hook(fullname: str, forms: Forms) -> Callable[[AttributeContext], Type] | None:
+    """The hook of ``x.T`` and the like."""
+    owner, _, name = fullname.rpartition(".")
+    return partial(_attribute, name=name, forms=forms) if owner == JAX_ARRAY and name in _ATTRIBUTES else None
+
+
+def _run(
+    model: Callable[[ops.OpContext], av.Value], default: Type, api: CheckerPluginInterface, at: Context, forms: Forms
+) -> Type:
+    """The type of what a model computes; a certain mismatch is reported."""
+    try:
+        return type_of(model(ops.OpContext()), default, forms)
+    except ops.OpError as error:
+        witness = f"; {fails_for(error.witness)}" if error.witness and "fails for" not in error.message else ""
+        api.fail(error.message.replace("?", "") + witness, at, code=SHAPE)
+        return default
+
+
+def _function(ctx: FunctionContext | MethodContext, name: str, forms: Forms) -> Type:
+    given = _arguments(ctx, known_names(ctx.api))
+    if given is None:
+        return ctx.default_return_type
+    args, kwargs = given
+    if not any(_has_array(value) for value in (*args, *kwargs.values())):
+        return ctx.default_return_type
+    return _run(lambda o: ops.apply(name, args, kwargs, o), ctx.default_return_type, ctx.api, ctx.context, forms)
+
+
+def _has_array(value: av.Value) -> bool:
+    if isinstance(value, av.SequenceValue):
+        return any(_has_array(item) for item in value.items)
+    return isinstance(value, av.ArrayValue) and (value.dims is not None or value.dtype is not None)
+
+
+def _wrapped_function(ctx: MethodContext, forms: Forms) -> Type:
+    callee = ctx.context.callee if isinstance(ctx.context, CallExpr) else None
+    name = public_name(callee.fullname) if isinstance(callee, RefExpr) and callee.fullname else None
+    return _function(ctx, name, forms) if name is not None else ctx.default_return_type
+
+
+def _method(ctx: MethodContext, name: str, forms: Forms) -> Type:
+    form = read_array(ctx.type)
+    if form is None:
+        return ctx.default_return_type
+    known = known_names(ctx.api)
+    receiver = array_value(form, known)
+    if len(ctx.args) == 1 and len(ctx.args[0]) == 1:
+        other = value_of(ctx.args[0][0], ctx.arg_types[0][0], known)
+        binary = _BINARY.get(name) or _COMPARISONS.get(name) or _REFLECTED.get(name)
+        if binary is not None and not (_has_array(receiver) or _has_array(other)):
+            return ctx.default_return_type
+        if name in _BINARY:
+            return _operator(ctx, forms, lambda o: ops.binary(_BINARY[name], receiver, other, o))
+        if name in _REFLECTED:
+            return _operator(ctx, forms, lambda o: ops.binary(_REFLECTED[name], other, receiver, o))
+        if name in _COMPARISONS:
+            return _operator(ctx, forms, lambda o: ops.compare(_COMPARISONS[name], receiver, other, o))
+        if name == "__getitem__" and _has_array(receiver):
+            return _operator(ctx, forms, lambda o: ops.index(receiver, other, o))
+    if not _has_array(receiver):
+        return ctx.default_return_type
+    if name in _UNARY:
+        return _operator(ctx, forms, lambda o: ops.unary(_UNARY[name], receiver, o))
+    if name.startswith("__"):
+        return ctx.default_return_type
+    given = _arguments(ctx, known)
+    if given is None:
+        return ctx.default_return_type
+    args, kwargs = given
+    return _operator(ctx, forms, lambda o: ops.method(receiver, name, args, kwargs, o))
+
+
+def _operator(ctx: MethodContext, forms: Forms, model: Callable[[ops.OpContext], av.Value]) -> Type:
+    return _run(model, ctx.default_return_type, ctx.api, ctx.context, forms)
+
+
+def _arguments(
+    ctx: FunctionContext | MethodContext, known: frozenset[str]
+) -> tuple[list[av.Value], dict[str, av.Value]] | None:
+    """The arguments of a call, None where ``*args`` or ``**kwargs`` hide them."""
+    args: list[av.Value] = []
+    kwargs: dict[str, av.Value] = {}
+    for types, kinds, names, expressions in zip(ctx.arg_types, ctx.arg_kinds, ctx.arg_names, ctx.args, strict=True):
+        for typ, kind, keyword, expression in zip(types, kinds, names, expressions, strict=True):
+            value = value_of(expression, typ, known)
+            if kind == ARG_POS:
+                args.append(value)
+            elif kind == ARG_NAMED and keyword is not None:
+                kwargs[keyword] = value
+            else:
+                return None
+    return args, kwargs
+
+
+def _attribute(ctx: AttributeContext, name: str, forms: Forms) -> Type:
+    form = read_array(ctx.type)
+    if form is None or form.shape is None or ctx.is_lvalue:
+        return ctx.default_attr_type
+    receiver = array_value(form, known_names(ctx.api))
+    default = ctx.default_attr_type
+    return _run(lambda o: ops.attribute(receiver, name, o), default, ctx.api, ctx.context, forms)
+

@@ -21,12 +21,15 @@ from mypy.plugin import (
 )
 from mypy.types import FunctionLike, Type
 
-from shardlint.mypy_plugin import annotations, calls, checks, operations
+from shardlint.mypy_plugin import calls, operations
+from shardlint.mypy_plugin.annotations import annotated, array_annotation, stacked_annotation
+from shardlint.mypy_plugin.checks import PromiseChecks
 from shardlint.mypy_plugin.forms import Forms
-from shardlint.mypy_plugin.generic import make_array_generic
+from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
     ASSIGNED,
+    DTYPE_BASE,
     DTYPES,
     DTYPES_MODULE,
     JAX_ARRAY,
@@ -34,7 +37,7 @@ from shardlint.mypy_plugin.names import (
     STACKED,
     STATIC,
 )
-from shardlint.mypy_plugin.rewrite import rewrite
+from shardlint.mypy_plugin.rewrite import mentions_annotations, rewrite
 
 NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
 FORMAT = 1
@@ -49,9 +52,13 @@ class ShardtypesPlugin(Plugin):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.forms = Forms(self.lookup_fully_qualified)
+        self.checks = PromiseChecks()
 
     def report_config_data(self, ctx: ReportConfigContext) -> Any:
-        return {"format": FORMAT}
+        # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A file
+        # that is rewritten is therefore never taken from the cache; what it imports still is.
+        again = ctx.is_check and mentions_annotations(ctx.path)
+        return {"format": FORMAT, "again": again}
 
     def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
         name = file.fullname
@@ -62,16 +69,18 @@ class ShardtypesPlugin(Plugin):
         return [(NORMAL_PRIORITY, STATIC, -1)] if rewrite(file) else []
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
-        return make_array_generic if fullname == JAX_ARRAY else None
+        if fullname == JAX_ARRAY:
+            return make_array_generic
+        return open_dtypes if fullname == DTYPE_BASE else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         module, _, name = fullname.rpartition(".")
         if module == DTYPES_MODULE and name in DTYPES:
-            return partial(annotations.array_annotation, dtype=name, forms=self.forms)
+            return partial(array_annotation, dtype=name, forms=self.forms)
         if fullname in STACKED:
-            return partial(annotations.stacked_annotation, forms=self.forms)
+            return partial(stacked_annotation, forms=self.forms)
         if fullname in ANNOTATED:
-            return partial(annotations.annotated, forms=self.forms)
+            return partial(annotated, forms=self.forms)
         return None
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
@@ -86,9 +95,9 @@ class ShardtypesPlugin(Plugin):
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         if fullname == RETURNED:
-            return checks.check_returned
+            return self.checks.returned
         if fullname == ASSIGNED:
-            return checks.check_assigned
+            return self.checks.assigned
         return operations.function_hook(fullname, self.forms)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:

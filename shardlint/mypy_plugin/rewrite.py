@@ -8,7 +8,9 @@ cannot be subclassed: this walks by hand.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from mypy.nodes import (
     ARG_POS,
@@ -59,6 +61,7 @@ from mypy.types import (
 from shardlint.mypy_plugin.names import ASSIGNED, DTYPES, RETURNED, STATIC
 
 STACKING = "Array"
+_MENTION = re.compile(rb"\b(" + "|".join((*DTYPES, "shardtypes", "jaxtyping")).encode() + rb")\b")
 
 
 def local_name(qualname: str) -> str:
@@ -91,6 +94,15 @@ class Heads:
             known = last in DTYPES or (last == STACKING and module != "jax")
             return last if known and self.any_import else None
         return self.direct.get(name)
+
+
+def mentions_annotations(path: str) -> bool:
+    """Whether a source file may be one that ``rewrite`` changes; it may say yes too often, never no by mistake."""
+    try:
+        text = Path(path).read_bytes()
+    except OSError:
+        return False  # mypy itself reports a file that cannot be read
+    return _MENTION.search(text) is not None
 
 
 def rewrite(file: MypyFile) -> bool:
@@ -140,7 +152,8 @@ class _Walk:
         return False
 
     def types(self, nodes: Iterable[Type]) -> bool:
-        return any([self.type(node) for node in nodes])
+        found = [self.type(node) for node in nodes]  # all of them: rewriting must not stop at the first
+        return any(found)
 
     # Expressions used as types: aliases, casts, arguments
 
@@ -158,7 +171,8 @@ class _Walk:
                         node.index = text
             return self.expression(node.index) or kind is not None
         if isinstance(node, (TupleExpr, ListExpr)):
-            return any([self.expression(item) for item in node.items])
+            found = [self.expression(item) for item in node.items]
+            return any(found)
         if isinstance(node, CallExpr):
             self.expression(node.callee)
             for arg in node.args:

@@ -1,0 +1,81 @@
+"""Test data in mypy's own style: ``[case name]``, code with ``# E:`` and ``# N:`` comments, run through mypy."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = ROOT / "fixtures" / "mypy"
+
+_CASE = re.compile(r"^\[case (\w+)\]$")
+_COMMENT = re.compile(r"#\s*([EN]): (.*?)(?=\s+#\s*[EN]: |$)")
+_MESSAGE = re.compile(r"^(?P<path>[^:]+):(?P<line>\d+): (?P<kind>error|note): (?P<text>.*)$")
+_LONG_NAMES = ("jax._src.basearray.", "shardtypes._static.", "shardtypes.dtypes.", "builtins.")
+
+
+@dataclass
+class Case:
+    """One case: a module of its own. ``expected`` are (line, kind, text)."""
+
+    name: str
+    source: str
+    expected: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a ``.test`` file."""
+    cases: list[Case] = []
+    for line in path.read_text().splitlines():
+        start = _CASE.match(line)
+        if start:
+            cases.append(Case(start[1], ""))
+        elif cases:
+            cases[-1].source += line + "\n"
+    for case in cases:
+        for number, line in enumerate(case.source.splitlines(), 1):
+            case.expected += [(number, m[1], m[2].strip()) for m in _COMMENT.finditer(line)]
+    return cases
+
+
+def run_mypy(folder: Path, *files: str, config: str = "", arguments: tuple[str, ...] = ()) -> list[str]:
+    """mypy's lines on files of a folder, with the plugin, in strict mode."""
+    (folder / "mypy.ini").write_text(
+        f"[mypy]\nplugins = shardlint.mypy_plugin\nstrict = true\nshow_traceback = true\nmypy_path = {ROOT}\n{config}"
+    )
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--no-error-summary", *arguments, *files]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def found_by_file(lines: list[str]) -> dict[str, list[tuple[int, str, str]]]:
+    """mypy's messages by file, with long names shortened as the test data write them."""
+    found: dict[str, list[tuple[int, str, str]]] = {}
+    for line in lines:
+        match = _MESSAGE.match(line)
+        assert match, line
+        text = match["text"].replace("  [", " [")
+        for prefix in _LONG_NAMES:
+            text = text.replace(prefix, "")
+        kind = "E" if match["kind"] == "error" else "N"
+        found.setdefault(match["path"], []).append((int(match["line"]), kind, text))
+    return found
+
+
+def write_case(folder: Path, case: Case) -> str:
+    """The case as a module; its file name."""
+    name = f"{case.name}.py"
+    (folder / name).write_text(case.source)
+    return name
+
+
+def copy_cache(source: Path, target: Path) -> None:
+    """Give a folder the cache of another, for JAX's stubs take seconds to analyse."""
+    if (source / ".mypy_cache").exists():
+        shutil.copytree(source / ".mypy_cache", target / ".mypy_cache")

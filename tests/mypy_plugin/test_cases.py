@@ -1,0 +1,39 @@
+"""The mypy plugin on the programs in fixtures/mypy: every message matches one comment, and the reverse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mypy_plugin.cases import CASES, Case, found_by_file, read_cases, run_mypy, write_case
+
+ALL = [case for path in sorted(CASES.glob("*.test")) for case in read_cases(path)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str, str]]]:
+    """mypy's messages: all cases in one run, for most of the time goes into JAX's stubs."""
+    folder = tmp_path_factory.mktemp("cases")
+    names = [write_case(folder, case) for case in ALL]
+    return found_by_file(run_mypy(folder, *names))
+
+
+def test_case_names_are_unique() -> None:
+    assert len({case.name for case in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_case(case: Case, found: dict[str, list[tuple[int, str, str]]]) -> None:
+    assert sorted(found.get(f"{case.name}.py", [])) == sorted(case.expected)
+
+
+def test_a_wrong_expectation_is_noticed(found: dict[str, list[tuple[int, str, str]]]) -> None:
+    """The harness compares something: the messages of one case are not those of another."""
+    noisy = [case for case in ALL if case.expected]
+    assert len(noisy) > 5
+    assert sorted(found.get(f"{noisy[0].name}.py", [])) != sorted(noisy[1].expected)
+
+
+def test_cases_are_found() -> None:
+    assert (Path(CASES) / "calls.test").exists()
