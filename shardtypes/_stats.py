@@ -42,9 +42,9 @@ def count(kind: str, amount: int = 1) -> None:
 
 def count_not_possible(reason: str) -> None:
     """Count a sharding check that could not be made, under its reason."""
-    with _lock:
-        _reasons[reason] += 1
-        if recording:
+    _reasons[reason] += 1
+    if recording:
+        with _lock:
             _counters.not_possible[reason] += 1
 
 

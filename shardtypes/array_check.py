@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax._src.array import ArrayImpl  # the class of every concrete array: no public name
+from jax.sharding import SingleDeviceSharding
 
 from shardtypes import _stats, messages
 from shardtypes.errors import ShapeError
 from shardtypes.lang import Dim, Shape
+from shardtypes.logical_axes import rules_in_force as rules
 from shardtypes.meshes import View
 from shardtypes.scopes import Binding, Deferred, Site, Table
 from shardtypes.sharding_check import check_sharding
@@ -21,6 +24,17 @@ if TYPE_CHECKING:
     from shardtypes.dtypes import ArrayDType
 
 ARRAY_TYPES = (jax.Array, jax.ShapeDtypeStruct)
+
+# Classes already found to be arrays: isinstance with JAX's is slow.
+_array_classes: set[type] = set()
+
+
+def _is_array(value: Any) -> bool:
+    if not isinstance(value, ARRAY_TYPES):
+        return False
+    _array_classes.add(type(value))
+    return True
+
 
 NAME, CONSTANT, ANYTHING, EXPRESSION, BROADCAST = range(5)
 
@@ -70,7 +84,8 @@ class ArraySpec:
 
     def check(self, value: Any, table: Table, view: View, site: Site) -> None:
         """Check a value, binding names in ``table``. Raises ``ShapeError`` or ``ShardingError``."""
-        if not isinstance(value, ARRAY_TYPES):
+        kind_of_value = type(value)
+        if kind_of_value not in _array_classes and not _is_array(value):
             raise ShapeError(messages.not_an_array(self.text, value), site)
         dtype = value.dtype
         if dtype is not self.wanted_dtype:
@@ -81,7 +96,7 @@ class ArraySpec:
         plan = self.plan
         if len(shape) != self.rank or self.variadic is not None:
             plan = self._expand(shape, table, value, site)
-        sizes = table.sizes
+        sizes, places = table.sizes, table.places
         before = len(sizes)
         index = 0
         for kind, want, _ in plan:
@@ -90,7 +105,7 @@ class ArraySpec:
                 bound = sizes.get(want)
                 if bound is None:
                     sizes[want] = got
-                    table.places[want] = Binding(site, index)
+                    places[want] = (site, index)
                 elif bound != got:
                     self._undo(table, before)
                     self._size_error(index, want, bound, got, table, value, site)
@@ -105,11 +120,12 @@ class ArraySpec:
             index += 1
         if _stats.recording:
             _stats.count("shape")
-        try:
-            check_sharding(self, value, view, site)
-        except Exception:
-            self._undo(table, before)
-            raise
+        if self.sharded or kind_of_value is not ArrayImpl or type(value.sharding) is not SingleDeviceSharding or rules():
+            try:
+                check_sharding(self, value, view, site)
+            except Exception:
+                self._undo(table, before)
+                raise
         if table.deferred:
             settle(table)
 
@@ -168,9 +184,9 @@ class ArraySpec:
             bound = table.variadics.get(name)
             if bound is None:
                 table.variadics[name] = middle
-                table.places["*" + name] = Binding(site, at)
+                table.places["*" + name] = (site, at)
             elif bound != middle:
-                place = table.places.get("*" + name)
+                place = table.place("*" + name)
                 raise ShapeError(
                     messages.size_differs(
                         at, f"*{name}", middle, ((f"*{name}", bound, place),), self.text, messages.describe(value), site.function
@@ -180,7 +196,7 @@ class ArraySpec:
         return self.plan[:at] + ((ANYTHING, None, self.shape.dims[at]),) * count + self.plan[at + 1 :]
 
     def _size_error(self, dim: int, name: str, want: Any, got: Any, table: Table, value: Any, site: Site) -> None:
-        place = table.places.get(name)
+        place = table.place(name)
         raise ShapeError(
             messages.size_differs(
                 dim, f"{name} = {want}", got, ((name, want, place),), self.text, messages.describe(value), site.function
@@ -202,7 +218,7 @@ class ArraySpec:
             return
         want = size.evaluate(table.sizes)
         if want != got:
-            places = [(name, table.sizes[name], table.places.get(name)) for name in sorted(size.symbols)]
+            places = [(name, table.sizes[name], table.place(name)) for name in sorted(size.symbols)]
             self._undo(table, before)
             raise ShapeError(
                 messages.size_differs(
@@ -222,7 +238,7 @@ def settle(table: Table) -> None:
         want = item.size.evaluate(table.sizes)
         if want != item.actual:
             table.deferred.clear()
-            places = [(name, table.sizes[name], table.places.get(name)) for name in sorted(item.size.symbols)]
+            places = [(name, table.sizes[name], table.place(name)) for name in sorted(item.size.symbols)]
             raise ShapeError(
                 messages.size_differs(
                     item.binding.dim or 0, f"{item.size} = {want}", item.actual, places, item.declared, str(item.actual)

@@ -61,14 +61,20 @@ class Table:
 
     def __init__(self) -> None:
         self.sizes: dict[str, Any] = {}
-        self.places: dict[str, Binding] = {}
+        # (site, dim); made into a Binding only when a message needs it
+        self.places: dict[str, tuple[Site, int | None]] = {}
         self.variadics: dict[str, tuple[Any, ...]] = {}
         self.deferred: list[Deferred] = []
 
     def bind(self, name: str, size: Any, site: Site, dim: int | None) -> None:
         """Record the size of a name met for the first time."""
         self.sizes[name] = size
-        self.places[name] = Binding(site, dim)
+        self.places[name] = (site, dim)
+
+    def place(self, name: str) -> Binding | None:
+        """Where a name got its size."""
+        found = self.places.get(name)
+        return Binding(*found) if found is not None else None
 
     def mark(self) -> tuple[int, int, int, int]:
         """A point to roll back to."""

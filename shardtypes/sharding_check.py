@@ -66,6 +66,9 @@ def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             _stats.count_not_possible("a value without a sharding")
         return
     mesh = current_mesh()
+    if mesh is None and type(sharding) is SingleDeviceSharding:
+        _stats.count_not_possible(NO_MESH)
+        return
     key = (sharding, mesh, value.shape, rules_in_force())
     reason = spec.verdicts.get(key)
     if reason is None:
@@ -82,6 +85,7 @@ def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         _count(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
 
 
+NO_MESH = "no mesh in force, and the value lies on one device"
 SKIPPED = "?"  # first character of a reason why the comparison could not be made
 
 
@@ -121,7 +125,7 @@ def _compare_concrete(spec: ArraySpec, value: Any, sharding: Any, mesh: Any) -> 
         if not spec.sharded and sharding.is_fully_replicated:
             return AGREES
         if type(sharding) is SingleDeviceSharding:
-            return SKIPPED + "no mesh in force, and the value lies on one device"
+            return SKIPPED + NO_MESH
         return _compare_unnamed(spec, declared, value, sharding)
     unknown = _unknown_axis(spec, declared, sizes)
     if unknown:
