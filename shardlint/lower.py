@@ -8,6 +8,8 @@ needs positions.
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -55,7 +57,12 @@ def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_no
         reason = " ".join(error.message.split())
         raise UnparsableFile(path, error.raw_line, error.raw_column + 1, messages.syntax(reason)) from None
     except (UnicodeDecodeError, SyntaxError, LookupError) as error:
+        if _decodable(source):
+            line = (refused and refused.lineno) or 1
+            raise UnparsableFile(path, line, 1, messages.syntax(refused.msg if refused else str(error))) from None
         raise _undecodable(path, source, error) from None
+    except RecursionError:
+        raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
     lowering = _Lowering(keep_nodes)
     try:
         body = lowering.statements(tree.body)
@@ -89,6 +96,15 @@ def check_syntax(source: bytes, path: str) -> SyntaxError | None:
             raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
         return error if isinstance(error, SyntaxError) else SyntaxError(str(error))
     return None
+
+
+def _decodable(source: bytes) -> bool:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        source.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError):
+        return False
+    return True
 
 
 def _undecodable(path: str, source: bytes, error: Exception) -> UnparsableFile:
