@@ -200,8 +200,22 @@ class ShardingValue:
     spec: SpecValue
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleValue:
+    """A module of the project."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MaybeValue:
+    """The value, or None: an argument annotated ``T | None``."""
+
+    value: Value
+
+
 Value: TypeAlias = (
     Unknown | ArrayValue | IntValue | ScalarValue | Literal | StringValue | SequenceValue | DictValue | SliceValue
     | DTypeValue | ExternalValue | MethodValue | PartialValue | WrappedValue | FunctionValue | ClassValue
-    | InstanceValue | MeshValue | SpecValue | ShardingValue
+    | InstanceValue | MeshValue | SpecValue | ShardingValue | ModuleValue | MaybeValue
 )  # fmt: skip

@@ -1,0 +1,147 @@
+"""The static engine: follows shapes through function bodies and says where a program certainly fails.
+
+``analyze`` gives the findings of one module, ``types`` what is known of each of its names. Neither imports the
+program, JAX, or libcst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from shardlint import ir
+from shardlint.engine import classes, matching, statements, strings
+from shardlint.engine.annotations import resolve
+from shardlint.engine.calls import parameter_value
+from shardlint.engine.frames import Frame
+from shardlint.engine.interpreter import Interpreter, StepLimit
+from shardlint.engine.types import ClassType, says_something
+from shardlint.events import Event
+from shardlint.project import Project
+from shardlint.values import ClassValue, FunctionValue, Unknown
+from shardtypes.lang import Bindings
+
+__all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
+
+
+class HasMesh(Protocol):
+    """What the engine reads of the configuration: the mesh axes and their sizes."""
+
+    @property
+    def mesh(self) -> dict[str, int | None]: ...
+
+
+def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[Event]:
+    """The findings of one module, in order of their nodes."""
+    return run(project, module, config).found()
+
+
+def types(
+    project: Project, module: ir.Module, config: HasMesh | None = None
+) -> list[tuple[int, str, str, str | None]]:
+    """(node, name, type, why it is unknown or None) of every assigned name of one module, in order."""
+    it = run(project, module, config).it
+    rows = []
+    for (at, _), (name, value) in sorted(it.seen.items()):
+        text, why = statements.shown(value)
+        rows.append((at, name, text, why))
+    return rows
+
+
+class run:
+    """One analysis of one module: its interpreter, with everything that it found."""
+
+    def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None) -> None:
+        self.it = Interpreter(project, config.mesh if config is not None else None)
+        self.it.target = module.name
+        self.module = module
+        frame = self.it.module_frame(module.name)
+        strings.check_module(self.it, frame, module)
+        for node, owner, closure in _functions(self.it, module, frame):
+            self._function(node, owner, closure)
+
+    def found(self) -> list[Event]:
+        return sorted(self.it.events.values(), key=lambda event: (event.at, event.code))
+
+    def _function(self, node: ir.Function, owner: ClassValue | None, closure: Frame) -> None:
+        it = self.it
+        it.steps = 0
+        func = FunctionValue(node, self.module.name, closure, owner, node.name)
+        try:
+            self._body(node, owner, closure, func)
+        except StepLimit:
+            it.stack.clear()
+
+    def _body(self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue) -> None:
+        it, module = self.it, self.module.name
+        frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
+        known: set[str] = set(closure.bindings.sizes)
+        method = owner is not None and not _is_static(node)
+        for index, param in enumerate(node.params):
+            type_ = resolve(it, param.annotation, module)
+            if index == 0 and method and owner is not None and param.annotation is None:
+                type_ = ClassType(owner)
+                if node.name in ("__init__", "__new__", "__init_subclass__") or "classmethod" in classes._decorators(node):
+                    frame.variables[param.name] = (
+                        matching.InstanceValue(owner) if node.name == "__init__" else Unknown("a class")
+                    )
+                    continue
+                known |= strings._names(it, type_)
+            frame.variables[param.name] = parameter_value(it, frame, param, type_)
+        strings.check_result_names(it, frame, node, module, known)
+        promise = resolve(it, node.returns, module)
+        if says_something(promise) and not node.is_generator:
+            frame.promise = promise
+        it.stack.append((module, -1, node))
+        try:
+            statements.block(it, frame, node.body)
+        finally:
+            it.stack.pop()
+        for inner in _nested(node.body):
+            self._function(inner, None, frame)
+
+
+def _is_static(node: ir.Function) -> bool:
+    return "staticmethod" in classes._decorators(node)
+
+
+def _functions(
+    it: Interpreter, module: ir.Module, frame: Frame
+) -> Iterator[tuple[ir.Function, ClassValue | None, Frame]]:
+    for node in _nested(module.body):
+        yield node, None, frame
+    for cls_node in _classes(module.body):
+        cls = it.static_name(module.name, cls_node.name)
+        owner = cls if isinstance(cls, ClassValue) and cls.node is cls_node else None
+        for node in _nested(cls_node.body):
+            if owner is not None:
+                yield node, owner, frame
+
+
+def _nested(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Function]:
+    """The functions defined directly in a body, under conditions too."""
+    for node in body:
+        match node:
+            case ir.Function():
+                yield node
+            case ir.If(body=a, orelse=b) | ir.For(body=a, orelse=b) | ir.While(body=a, orelse=b):
+                yield from _nested(a + b)
+            case ir.With(body=a):
+                yield from _nested(a)
+            case ir.Try(body=a, handlers=handlers, orelse=b, final=c):
+                yield from _nested(a + b + c + tuple(s for h in handlers for s in h))
+            case _:
+                pass
+
+
+def _classes(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Class]:
+    for node in body:
+        match node:
+            case ir.Class():
+                yield node
+            case ir.If(body=a, orelse=b):
+                yield from _classes(a + b)
+            case _:
+                pass
+
+

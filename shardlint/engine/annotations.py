@@ -1,0 +1,254 @@
+"""From an annotation expression to its type, through the project's imports and aliases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.types import (
+    AnyType,
+    ArrayType,
+    ClassType,
+    MappingType,
+    RepeatedType,
+    ScalarType,
+    SequenceType,
+    Type,
+    UnionType,
+)
+from shardlint.values import ClassValue, ExternalValue, FunctionValue
+from shardtypes.lang import Shape, ShapeSyntaxError, parse
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+SHARDTYPES_DTYPES = {
+    "bool_": "bool", "bf16": "bfloat16", "key": "key", "floating": "floating", "integer": "integer",
+    "signed": "signedinteger", "unsigned": "unsignedinteger", "complexfloating": "complexfloating",
+    "inexact": "inexact", "number": "number", "anydtype": None,
+    **{f"f{n}": f"float{n}" for n in (16, 32, 64)},
+    **{f"i{n}": f"int{n}" for n in (2, 4, 8, 16, 32, 64)},
+    **{f"u{n}": f"uint{n}" for n in (2, 4, 8, 16, 32, 64)},
+    **{f"f8_{kind}": f"float8_{kind}" for kind in (
+        "e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")},
+    "f4_e2m1fn": "float4_e2m1fn", "c64": "complex64", "c128": "complex128",
+}  # fmt: skip
+
+JAXTYPING_DTYPES = {
+    "Float": "floating", "Int": "signedinteger", "UInt": "unsignedinteger", "Integer": "integer",
+    "Bool": "bool", "Complex": "complexfloating", "Inexact": "inexact", "Num": "number", "Real": "real",
+    "Shaped": None, "Key": "key", "BFloat16": "bfloat16",
+    **{f"Float{n}": f"float{n}" for n in (16, 32, 64)},
+    **{f"Int{n}": f"int{n}" for n in (2, 4, 8, 16, 32, 64)},
+    **{f"UInt{n}": f"uint{n}" for n in (2, 4, 8, 16, 32, 64)},
+    "Complex64": "complex64", "Complex128": "complex128",
+}  # fmt: skip
+
+_JAXTYPING = ("jaxtyping.", "kauldron.typing.", "kauldron.ktyping.")
+_ARRAYS = {"jax.Array", "jax.numpy.ndarray", "numpy.ndarray", "jaxtyping.Array", "jaxtyping.ArrayLike",
+           "jax.typing.ArrayLike", "chex.Array", "flax.typing.Array"}  # fmt: skip
+_SCALARS = {"int", "float", "bool", "str", "complex"}
+_SEQUENCES = {"tuple": "tuple", "Tuple": "tuple", "list": "list", "List": "list", "Sequence": "list",
+              "Iterable": "list", "Collection": "list"}  # fmt: skip
+_MAPPINGS = {"dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict"}
+_DEPTH = 12
+
+
+def array_form(qualname: str) -> tuple[str | None, str] | None:
+    """(dtype, dialect) of a name that makes array annotations when subscripted, None for any other name."""
+    head, _, last = qualname.rpartition(".")
+    if head.split(".")[0] in ("shardtypes", "shardlib") and last in SHARDTYPES_DTYPES:
+        return SHARDTYPES_DTYPES[last], "shardtypes"
+    if any(qualname.startswith(p) for p in _JAXTYPING) and last in JAXTYPING_DTYPES:
+        return JAXTYPING_DTYPES[last], "jaxtyping"
+    return None
+
+
+def resolve(it: Interpreter, expr: ir.Expr | None, module: str, depth: int = 0) -> Type:
+    """The type an annotation stands for; anything not understood is AnyType."""
+    if expr is None or depth > _DEPTH:
+        return AnyType("no annotation" if expr is None else "annotation nested too deep")
+    key = (module, expr.at, id(expr))
+    known = it.types.get(key)
+    if known is None:
+        known = _resolve(it, expr, module, depth)
+        it.types[key] = known
+        it.keep.append(expr)
+    return known
+
+
+def _resolve(it: Interpreter, expr: ir.Expr, module: str, depth: int) -> Type:
+    match expr:
+        case ir.Const(value=None):
+            return ScalarType("None")
+        case ir.Const(value=str(text)):
+            return _from_text(it, text, module, depth)
+        case ir.Binary(op="|"):
+            return _union((resolve(it, expr.left, module, depth + 1), resolve(it, expr.right, module, depth + 1)))
+        case ir.Subscript():
+            return _subscript(it, expr, module, depth)
+        case ir.Name() | ir.Attr():
+            return _named(it, expr, module, depth)
+        case _:
+            return AnyType("annotation not understood")
+
+
+def _from_text(it: Interpreter, text: str, module: str, depth: int) -> Type:
+    """A quoted annotation that is a plain dotted name; anything else stays unknown."""
+    parts = text.strip().split(".")
+    if not all(part.isidentifier() for part in parts):
+        return AnyType("quoted annotation")
+    expr: ir.Expr = ir.Name(-1, parts[0])
+    for part in parts[1:]:
+        expr = ir.Attr(-1, expr, part)
+    return resolve(it, expr, module, depth + 1)
+
+
+def _named(it: Interpreter, expr: ir.Expr, module: str, depth: int) -> Type:
+    found = it.resolve_static(expr, module)
+    if isinstance(found, ClassValue):
+        return ClassType(found)
+    if isinstance(found, Definition):
+        return resolve(it, found.expr, found.module, depth + 1)
+    if isinstance(found, ExternalValue):
+        name = found.qualname
+        last = name.rpartition(".")[2]
+        if name in _ARRAYS:
+            return ArrayType(None, None, module, expr.at, last)
+        if name in _SCALARS or name.removeprefix("builtins.") in _SCALARS:
+            return ScalarType(last)
+        form = array_form(name)
+        if form is not None:
+            return ArrayType(form[0], None, module, expr.at, last)
+        return AnyType(name)
+    if isinstance(expr, ir.Name) and expr.id in _SCALARS and found is None:
+        return ScalarType(expr.id)
+    return AnyType("annotation not understood")
+
+
+def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> Type:
+    found = it.resolve_static(expr.obj, module)
+    name = found.qualname if isinstance(found, ExternalValue) else ""
+    if found is None and isinstance(expr.obj, ir.Name):
+        name = expr.obj.id
+    items = expr.index.items if isinstance(expr.index, ir.Sequence) else (expr.index,)
+    form = array_form(name)
+    if form is not None:
+        return _array(it, form, items, module, expr, depth)
+    last = name.rpartition(".")[2]
+    if name in ("shardtypes.Array",) or (last == "Array" and name.startswith("shardlib")):
+        return _stacked(it, items, module, depth)
+    if last == "Annotated" and items:
+        for extra in items[1:]:
+            inner = resolve(it, extra, module, depth + 1)
+            if isinstance(inner, (ArrayType, ClassType)):
+                return inner
+        return resolve(it, items[0], module, depth + 1)
+    if last == "Optional" and len(items) == 1:
+        return _union((resolve(it, items[0], module, depth + 1), ScalarType("None")))
+    if last == "Union":
+        return _union(tuple(resolve(it, item, module, depth + 1) for item in items))
+    if last in ("Final", "ClassVar", "Required") and items:
+        return resolve(it, items[0], module, depth + 1)
+    if last in _SEQUENCES:
+        kind = _SEQUENCES[last]
+        ellipsis = len(items) == 2 and isinstance(items[1], ir.Const) and items[1].value is Ellipsis
+        if kind == "tuple" and not ellipsis:
+            return SequenceType(tuple(resolve(it, item, module, depth + 1) for item in items))
+        return RepeatedType(kind, resolve(it, items[0], module, depth + 1))
+    if last in _MAPPINGS and len(items) == 2:
+        return MappingType(resolve(it, items[1], module, depth + 1))
+    if isinstance(found, ClassValue):
+        return ClassType(found)
+    return AnyType("annotation not understood")
+
+
+def shape_text(it: Interpreter, expr: ir.Expr, module: str) -> str | None:
+    """The text of a shape string, which may be a module constant."""
+    match expr:
+        case ir.Const(value=str(text)):
+            return text
+        case ir.Const(value=bytes(data)):
+            return data.decode("utf-8", "replace")
+        case ir.Name() | ir.Attr():
+            found = it.resolve_static(expr, module)
+            if isinstance(found, Definition) and isinstance(found.expr, ir.Const):
+                return shape_text(it, found.expr, found.module)
+    return None
+
+
+def _array(
+    it: Interpreter, form: tuple[str | None, str], items: tuple[ir.Expr, ...], module: str, expr: ir.Expr, depth: int
+) -> Type:
+    dtype, dialect = form
+    text_expr = items[-1]
+    text = shape_text(it, text_expr, module)
+    if text is None:
+        return ArrayType(dtype, None, module, expr.at, "array")
+    if dialect == "jaxtyping" and len(items) == 2:
+        base = resolve(it, items[0], module, depth + 1)
+        if isinstance(base, ArrayType) and base.shape is not None:  # Float[Float[Array, 'b'], 'c'] prepends
+            return AnyType("nested array annotation")
+    try:
+        shape = parse(text, "jaxtyping" if dialect == "jaxtyping" else "shardtypes")
+    except ShapeSyntaxError:
+        return ArrayType(dtype, None, module, text_expr.at, text)
+    return ArrayType(dtype, shape, module, text_expr.at, text)
+
+
+def _stacked(it: Interpreter, items: tuple[ir.Expr, ...], module: str, depth: int) -> Type:
+    """``Array['layers', T]``."""
+    if len(items) != 2:
+        return AnyType("Array[…] takes dimensions and a type")
+    text = shape_text(it, items[0], module)
+    inner = resolve(it, items[1], module, depth + 1)
+    if text is None:
+        return AnyType("dimensions not known")
+    try:
+        front = parse(text)
+    except ShapeSyntaxError:
+        return AnyType("invalid dimensions")
+    if isinstance(inner, ClassType):
+        return ClassType(inner.cls, (*front.dims, *inner.prefix))
+    if isinstance(inner, ArrayType) and inner.shape is not None:
+        return with_prefix(inner, front.dims)
+    return AnyType("not an array type")
+
+
+def with_prefix(type_: ArrayType, dims: tuple[object, ...]) -> ArrayType:
+    """The array type with dimensions in front."""
+    if type_.shape is None or not dims:
+        return type_
+    old = type_.shape
+    shape = Shape((*dims, *old.dims), old.pending, "", old.dialect)  # type: ignore[arg-type]  # Dim, as stored
+    return ArrayType(type_.dtype, shape, type_.module, type_.at, str(shape))
+
+
+def _union(items: tuple[Type, ...]) -> Type:
+    flat: list[Type] = []
+    for item in items:
+        flat.extend(item.items if isinstance(item, UnionType) else (item,))
+    return flat[0] if len(flat) == 1 else UnionType(tuple(flat))
+
+
+def static_definition(it: Interpreter, expr: ir.Expr, module: str) -> object:
+    """What a dotted name at module level is: ClassValue, FunctionValue, ExternalValue, Definition or None."""
+    if isinstance(expr, ir.Name):
+        return it.static_name(module, expr.id)
+    if isinstance(expr, ir.Attr):
+        base = static_definition(it, expr.obj, module)
+        if isinstance(base, ExternalValue):
+            return it.external(f"{base.qualname}.{expr.name}")
+    return None
+
+
+class Definition:
+    """A module-level assignment: an alias or a constant."""
+
+    __slots__ = ("expr", "module")
+
+    def __init__(self, expr: ir.Expr, module: str) -> None:
+        self.expr, self.module = expr, module
+
+
+StaticThing = ClassValue | FunctionValue | ExternalValue | Definition | None

@@ -1,0 +1,289 @@
+"""Calls: by signature where the callee is annotated, in place where it is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir, ops
+from shardlint.engine import classes, collectives, matching, transforms
+from shardlint.engine.annotations import resolve
+from shardlint.engine.frames import Frame
+from shardlint.engine.joining import join_all
+from shardlint.engine.plain import constant, known
+from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
+from shardlint.ops import OpError
+from shardlint.values import (
+    ArrayValue,
+    ClassValue,
+    DictValue,
+    DTypeValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    IntValue,
+    Literal,
+    MethodValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
+from shardtypes.lang import Bindings
+
+MAX_DEPTH = 10
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
+    """Evaluate the function and its arguments, then call."""
+    func = known(it.evaluate(frame, expr.func))
+    args: list[Value] = []
+    places: list[int] = []
+    kwargs: dict[str, Value] = {}
+    operands: list[ir.Expr] = []
+    named: list[int] = []
+    certain = True
+    for arg in expr.args:
+        value = it.evaluate(frame, arg.value)
+        if arg.star == "*":
+            if isinstance(value, SequenceValue):
+                args.extend(value.items)
+                places.extend([arg.value.at] * len(value.items))
+                operands.extend([arg.value] * len(value.items))
+            else:
+                certain = False
+        elif arg.star == "**":
+            if isinstance(value, DictValue) and all(isinstance(key, str) for key, _ in value.items):
+                kwargs.update((str(key), item) for key, item in value.items)
+                named.extend([arg.value.at] * len(value.items))
+            else:
+                certain = False
+        elif arg.keyword is not None:
+            kwargs[arg.keyword] = value
+            named.append(arg.value.at)
+        else:
+            args.append(value)
+            places.append(arg.value.at)
+            operands.append(arg.value)
+    if not certain:
+        return Unknown("called with arguments that are not known")
+    return call(it, frame, func, args, kwargs, expr.at, (*places, *named), tuple(operands))
+
+
+def call(
+    it: Interpreter, frame: Frame, func: Value, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...] = (), operands: tuple[ir.Expr, ...] = (),
+) -> Value:  # fmt: skip
+    """The result of calling an abstract function value."""
+    it.step()
+    match func:
+        case FunctionValue():
+            return call_function(it, frame, func, args, kwargs, at, places)
+        case PartialValue():
+            shifted = (*[at] * len(func.args), *places)
+            if isinstance(func.func, ExternalValue) and func.func.qualname.startswith("jax.Array.at"):
+                return _external(it, frame, func.func.qualname, [*func.args, *args], {**dict(func.kwargs), **kwargs}, at, ())
+            merged = {**dict(func.kwargs), **kwargs}
+            return call(it, frame, func.func, [*func.args, *args], merged, at, shifted)
+        case WrappedValue():
+            return transforms.call_wrapped(it, frame, func, args, kwargs, at, places)
+        case ClassValue():
+            return classes.construct(it, frame, func, args, kwargs, at, places)
+        case InstanceValue():
+            method = classes.attribute(it, frame, func, "__call__")
+            return call(it, frame, method, args, kwargs, at, places)
+        case MethodValue():
+            return _method(it, frame, func, args, kwargs, at, operands)
+        case DTypeValue():
+            return ops.method(args[0], "astype", [func], {}, it.context(frame)) if args and isinstance(args[0], ArrayValue) else Unknown("a dtype call")
+        case ExternalValue(qualname=qualname):
+            return _external(it, frame, qualname, args, kwargs, at, operands)
+        case Unknown():
+            return Unknown(func.reason)
+        case _:
+            return Unknown("a call that is not understood")
+
+
+def _method(
+    it: Interpreter, frame: Frame, func: MethodValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...],
+) -> Value:  # fmt: skip
+    try:
+        ctx = it.context(frame, at)
+        plain = {name: known(value) for name, value in kwargs.items()}
+        result = ops.method(func.receiver, func.name, [known(a) for a in args], plain, ctx)
+        frame.facts = ctx.facts
+        it.note_unmodelled(result)
+        return result
+    except OpError as error:
+        return it.op_error(frame, error, at, operands)
+
+
+def _external(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...],
+) -> Value:  # fmt: skip
+    special = transforms.make(it, qualname, args, kwargs)
+    if special is not None:
+        return special
+    control = transforms.control(it, frame, qualname, args, kwargs, at)
+    if control is not None:
+        return control
+    spec = collectives.by_spec(it, frame, qualname, args, at, operands)
+    if spec is not None:
+        return spec
+    if qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
+        return Unknown("a question about a type")
+    try:
+        plain = {name: known(value) for name, value in kwargs.items()}
+        return it.apply(frame, qualname, [known(a) for a in args], plain, at)
+    except OpError as error:
+        return it.op_error(frame, error, at, operands)
+
+
+def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:
+    """The function as its decorators leave it; one that is not known makes it unknown."""
+    node = function.node
+    if not isinstance(node, ir.Function):
+        return function
+    result: Value = function
+    for expr in reversed(node.decorators):
+        frame.silent += 1
+        wrapper = it.evaluate(frame, expr)
+        frame.silent -= 1
+        result = transforms.decorate(it, frame, wrapper, result)
+    return result
+
+
+def bind(
+    node: ir.Function | ir.Lambda, args: list[Value], kwargs: dict[str, Value]
+) -> tuple[dict[str, Value], dict[str, int]] | None:
+    """Arguments by parameter, and the index of each among positional then keyword arguments; None if they do not fit."""
+    bound: dict[str, Value] = {}
+    index: dict[str, int] = {}
+    rest = list(enumerate(args))
+    named = dict(kwargs)
+    order = {name: len(args) + i for i, name in enumerate(kwargs)}
+    for param in node.params:
+        if param.kind == "*":
+            bound[param.name] = SequenceValue(tuple(value for _, value in rest))
+            rest = []
+        elif param.kind == "**":
+            bound[param.name] = DictValue(tuple(named.items()))
+            named = {}
+        elif rest and param.kind in ("positional", "positional-only"):
+            position, bound[param.name] = rest.pop(0)
+            index[param.name] = position
+        elif param.name in named:
+            bound[param.name] = named.pop(param.name)
+            index[param.name] = order[param.name]
+        elif param.default is None:
+            return None
+    return None if rest or named else (bound, index)
+
+
+def call_function(
+    it: Interpreter, frame: Frame, func: FunctionValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...],
+) -> Value:  # fmt: skip
+    """Check the arguments against the signature; the result comes from the signature, or from the body."""
+    node = func.node
+    found = bind(node, args, kwargs)
+    if found is None:
+        return Unknown("arguments do not fit the parameters")
+    bound, index = found
+    bindings = Bindings()
+    if func.owner is not None and args and isinstance(args[0], InstanceValue) and node.params:
+        self_type = ClassType(func.owner)
+        if bound.get(node.params[0].name) is args[0] and args[0].cls is func.owner:
+            matching.check(it, self_type, args[0], bindings, frame.facts, "self")
+    wrong = False
+    for param in node.params:
+        if param.kind in ("*", "**") or param.name not in index:
+            continue
+        type_ = resolve(it, param.annotation, func.module)
+        what = f"argument {param.name} of {func.name}"
+        problem = matching.check(it, type_, bound[param.name], bindings, frame.facts, what)
+        if problem is not None:
+            position = index[param.name]
+            place = places[position] if position < len(places) else at
+            related = ()
+            if problem.where is not None:
+                related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
+            it.report(frame, problem.code or "ST202", place, problem.message, problem.witness, related)
+            wrong = True
+    returns = node.returns if isinstance(node, ir.Function) else None
+    promise = resolve(it, returns, func.module)
+    if says_something(promise):
+        return matching.instantiate(it, promise, bindings, matching.Opaque(it))
+    if isinstance(promise, ScalarType) and promise.kind != "int":
+        return matching.instantiate(it, promise, bindings, matching.Opaque(it))
+    if wrong or (isinstance(node, ir.Function) and (node.is_generator or node.is_async)):
+        return Unknown("not evaluated")
+    return in_place(it, frame, func, bound, at)
+
+
+def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:
+    """Evaluate the body with these arguments."""
+    node = func.node
+    if len(it.stack) >= MAX_DEPTH:
+        return Unknown("calls nested too deep")
+    if any(active is node for _, _, active in it.stack):
+        return Unknown("a recursive call")
+    closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
+    top = closure.parent is None
+    key = (id(node), func.module, tuple(bound.items()), frame.facts, it.target, bool(frame.silent)) if top else None
+    if key is not None and _hashable(key) and key in it.memo:
+        return it.memo[key]
+    count = len(it.events)
+    inner = Frame(func.module, dict(bound), Bindings(), frame.facts, closure, func, silent=frame.silent)
+    it.stack.append((frame.module, at, node))
+    try:
+        for param in node.params:
+            if param.name not in inner.variables and param.default is not None:
+                inner.variables[param.name] = it.evaluate(closure, param.default)
+        if isinstance(node, ir.Lambda):
+            result = it.evaluate(inner, node.body)
+        else:
+            for param in node.params:
+                type_ = resolve(it, param.annotation, func.module)
+                if says_something(type_):
+                    mark = inner.bindings.mark()
+                    if matching.check(it, type_, inner.variables.get(param.name, Unknown()), inner.bindings, inner.facts, ""):
+                        inner.bindings.rollback(mark)
+            ended = it.block(inner, node.body)
+            results = inner.returned if ended else [*inner.returned, constant(None)]
+            result = join_all(results) if results else Literal(None)
+    finally:
+        it.stack.pop()
+    frame.facts = frame.facts
+    if key is not None and _hashable(key) and len(it.events) == count:
+        it.memo[key] = result
+    return result
+
+
+def _hashable(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
+def parameter_value(it: Interpreter, frame: Frame, param: ir.Param, type_: Type) -> Value:
+    """What a function may assume of a parameter."""
+    if param.kind in ("*", "**"):
+        return Unknown("takes any number of arguments")
+    if isinstance(type_, ScalarType) and type_.kind == "int":
+        negative = isinstance(param.default, ir.Unary)
+        return IntValue(None if negative else it.fresh(param.name))
+    if isinstance(type_, AnyType):
+        return Unknown(f"parameter {param.name} has no array annotation")
+    value = matching.instantiate(it, type_, frame.bindings, matching.as_symbol)
+    none = isinstance(param.default, ir.Const) and param.default.value is None
+    if none and isinstance(type_, (ArrayType, ClassType)):
+        return Unknown("may be None")
+    return value

@@ -1,0 +1,156 @@
+"""Classes of the project and their instances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine import matching
+from shardlint.engine.annotations import resolve
+from shardlint.engine.frames import Frame
+from shardlint.values import (
+    ClassValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    PartialValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Bindings
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_DATACLASS_DECORATORS = frozenset({"dataclass", "pytree_dataclass", "frozen", "define", "register_dataclass"})
+_DATACLASS_BASES = frozenset({"equinox.Module", "typing.NamedTuple", "flax.struct.PyTreeNode", "flax.linen.Module",
+                              "equinox._module.Module"})  # fmt: skip
+
+
+def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
+    """The class of a module-level definition."""
+    cls = ClassValue(node, module, node.name)
+    it.statics[(module, node.name)] = cls  # a class may mention itself
+    bases: list[Value] = []
+    for base in node.bases:
+        if base.keyword is None:
+            expr = base.value.obj if isinstance(base.value, ir.Subscript) else base.value
+            found = it.resolve_static(expr, module)
+            bases.append(found if isinstance(found, (ClassValue, ExternalValue)) else Unknown("a base class"))
+    cls.bases = tuple(bases)
+    cls.fields = {
+        n.target.id: n for n in node.body if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)
+    }
+    cls.is_dataclass = any(_makes_dataclass(it, d, module) for d in node.decorators) or any(
+        (isinstance(b, ClassValue) and b.is_dataclass) or (isinstance(b, ExternalValue) and b.qualname in _DATACLASS_BASES)
+        for b in bases
+    )
+    return cls
+
+
+def _makes_dataclass(it: Interpreter, expr: ir.Expr, module: str) -> bool:
+    if isinstance(expr, ir.Call):
+        if expr.args and not _makes_dataclass(it, expr.func, module):
+            return any(_makes_dataclass(it, arg.value, module) for arg in expr.args)
+        return _makes_dataclass(it, expr.func, module)
+    found = it.resolve_static(expr, module)
+    return isinstance(found, ExternalValue) and found.qualname.rpartition(".")[2] in _DATACLASS_DECORATORS
+
+
+def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
+    """Annotated fields with the module of each, those of bases first."""
+    found: dict[str, tuple[ir.AnnAssign, str]] = {}
+    for base in reversed(cls.bases):
+        if isinstance(base, ClassValue) and base is not cls:
+            found.update(fields(it, base))
+    found.update((name, (node, cls.module)) for name, node in cls.fields.items() if not _is_classvar(node.annotation))
+    return found
+
+
+def _is_classvar(annotation: ir.Expr) -> bool:
+    expr = annotation.obj if isinstance(annotation, ir.Subscript) else annotation
+    return (isinstance(expr, ir.Name) and expr.id == "ClassVar") or (isinstance(expr, ir.Attr) and expr.name == "ClassVar")
+
+
+def find_method(cls: ClassValue, name: str) -> tuple[ir.Function, ClassValue] | None:
+    for node in reversed(cls.node.body):
+        if isinstance(node, ir.Function) and node.name == name:
+            return node, cls
+    for base in cls.bases:
+        if isinstance(base, ClassValue) and base is not cls:
+            found = find_method(base, name)
+            if found is not None:
+                return found
+    return None
+
+
+def _decorators(node: ir.Function) -> set[str]:
+    return {d.id if isinstance(d, ir.Name) else d.name if isinstance(d, ir.Attr) else "?" for d in node.decorators}
+
+
+def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, name: str) -> Value:
+    """A field, a property, a bound method, or a class constant."""
+    from shardlint.engine.calls import call_function, decorated
+
+    cls = value if isinstance(value, ClassValue) else value.cls
+    if isinstance(value, InstanceValue):
+        for key, held in value.fields:
+            if key == name:
+                return held
+    found = find_method(cls, name)
+    if found is not None:
+        node, owner = found
+        function = FunctionValue(node, owner.module, it.module_frame(owner.module), owner, node.name)
+        names = _decorators(node)
+        if names & {"property", "cached_property"}:
+            if isinstance(value, InstanceValue):
+                return call_function(it, frame, function, [value], {}, -1, ())
+            return Unknown("a property")
+        if "staticmethod" in names:
+            return function
+        if "classmethod" in names:
+            return PartialValue(function, (cls,))
+        made = decorated(it, frame, function)
+        return PartialValue(made, (value,)) if isinstance(value, InstanceValue) else made
+    for node in cls.node.body:
+        if isinstance(node, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in node.targets):
+            frame.silent += 1
+            result = it.evaluate(it.module_frame(cls.module), node.value)
+            frame.silent -= 1
+            return result
+    return Unknown(f"no attribute {name} known of {cls.name}")
+
+
+def construct(
+    it: Interpreter, frame: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...] = (),
+) -> Value:  # fmt: skip
+    """``Cls(…)`` of a dataclass: each argument is checked against its field."""
+    if find_method(cls, "__init__") is not None or not cls.is_dataclass:
+        instance = matching.instantiate(it, matching.ClassType(cls), Bindings(), matching.Opaque(it))
+        return instance if cls.is_dataclass else Unknown(f"an instance of {cls.name}")
+    declared = fields(it, cls)
+    given: dict[str, Value] = {}
+    where: dict[str, int] = {}
+    for index, (name, value) in enumerate(zip(declared, args, strict=False)):
+        given[name] = value
+        where[name] = places[index] if index < len(places) else at
+    for index, (name, value) in enumerate(kwargs.items()):
+        given[name] = value
+        position = len(args) + index
+        where[name] = places[position] if position < len(places) else at
+    bindings = Bindings()
+    made: list[tuple[str, Value]] = []
+    for name, (node, module) in declared.items():
+        type_ = resolve(it, node.annotation, module)
+        if name in given:
+            found = matching.check(it, type_, given[name], bindings, frame.facts, f"field {name} of {cls.name}")
+            if found is not None:
+                it.report(frame, found.code or "ST202", where[name], found.message, found.witness)
+            made.append((name, given[name]))
+        elif node.value is not None:
+            made.append((name, it.evaluate(it.module_frame(module), node.value) if isinstance(node.value, ir.Const) else Unknown("a default")))
+        else:
+            made.append((name, Unknown("not given")))
+    made = [(name, matching.refine(it, resolve(it, declared[name][0].annotation, declared[name][1]), v, bindings)) for name, v in made]
+    return InstanceValue(cls, tuple(made))

@@ -1,0 +1,263 @@
+"""Evaluation of expressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir, ops
+from shardlint.engine import calls, classes
+from shardlint.engine.frames import Frame
+from shardlint.engine.joining import join
+from shardlint.engine.narrowing import narrow
+from shardlint.engine.plain import MAX_ITEMS, constant, element, iterate, known, plain_key, truth
+from shardlint.ops import OpError
+from shardlint.values import (
+    ClassValue,
+    DictValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    Literal,
+    MaybeValue,
+    ModuleValue,
+    ScalarValue,
+    SequenceValue,
+    SliceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+
+def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
+    """The abstract value of an expression; findings are reported on the way."""
+    it.step()
+    match expr:
+        case ir.Const(value=value):
+            return constant(value)
+        case ir.Name(id=name):
+            return _name(it, frame, name)
+        case ir.Attr():
+            return attribute(it, frame, evaluate(it, frame, expr.obj), expr.name, expr.at)
+        case ir.Call():
+            return calls.call_expression(it, frame, expr)
+        case ir.Subscript():
+            return _subscript(it, frame, expr)
+        case ir.Sequence(kind=kind, items=items):
+            return _sequence(it, frame, kind, items)
+        case ir.Slice(lower=lower, upper=upper, step=step):
+            parts = [Literal(None) if part is None else evaluate(it, frame, part) for part in (lower, upper, step)]
+            return SliceValue(*parts)
+        case ir.Dict(items=items):
+            return _dict(it, frame, items)
+        case ir.Binary():
+            return binary(it, frame, expr.op, evaluate(it, frame, expr.left), evaluate(it, frame, expr.right), expr)
+        case ir.Unary(op=op, value=inner):
+            value = known(evaluate(it, frame, inner))
+            try:
+                return ops.unary(op, value, it.context(frame))
+            except OpError as error:
+                return it.op_error(frame, error, expr.at)
+        case ir.Compare():
+            return _compare(it, frame, expr)
+        case ir.Bool(op=op, values=values):
+            return _bool(it, frame, op, values)
+        case ir.IfExp():
+            return _ternary(it, frame, expr)
+        case ir.Walrus(target=target, value=inner):
+            value = evaluate(it, frame, inner)
+            frame.variables[target] = value
+            return value
+        case ir.Lambda():
+            return FunctionValue(expr, frame.module, frame, None, "lambda")
+        case ir.Comprehension():
+            return _comprehension(it, frame, expr)
+        case ir.Star(value=inner):
+            evaluate(it, frame, inner)
+            return Unknown("unpacked here")
+        case ir.Opaque(parts=parts):
+            for part in parts:
+                evaluate(it, frame, part)
+            return StringValue() if expr.what == "f-string" else Unknown(expr.what)
+
+
+def _name(it: Interpreter, frame: Frame, name: str) -> Value:
+    value = frame.find(name)
+    if value is not None:
+        return value
+    found = it.static_name(frame.module, name)
+    if isinstance(found, (ExternalValue, ClassValue, ModuleValue, FunctionValue)):
+        return found
+    if found is not None and frame.module != it.target:
+        return it.module_member(frame.module, name)
+    target = it.module_member(frame.module, name)
+    return target if not isinstance(target, Unknown) else Unknown(f"{name} is not known")
+
+
+def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -> Value:
+    """``value.name``."""
+    match value:
+        case ModuleValue(name=module):
+            return it.module_member(module, name)
+        case ExternalValue(qualname=qualname):
+            made = it.external(f"{qualname}.{name}")
+            return made
+        case InstanceValue() | ClassValue():
+            return classes.attribute(it, frame, value, name)
+        case MaybeValue(value=inner):
+            return attribute(it, frame, inner, name, at)
+        case Unknown():
+            return Unknown(value.reason)
+        case _:
+            try:
+                return ops.attribute(value, name, it.context(frame))
+            except OpError as error:
+                return it.op_error(frame, error, at)
+
+
+def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
+    receiver = known(evaluate(it, frame, expr.obj))
+    if isinstance(receiver, (ClassValue, ExternalValue)):
+        return receiver if isinstance(receiver, ClassValue) else Unknown("a type")
+    index = known(evaluate(it, frame, expr.index))
+    if isinstance(receiver, Unknown):
+        return receiver
+    if isinstance(receiver, DictValue) and isinstance(index, Literal):
+        return dict(receiver.items).get(index.value, Unknown("no such key"))
+    try:
+        ctx = it.context(frame)
+        result = ops.index(receiver, index, ctx)
+        frame.facts = ctx.facts
+        return result
+    except OpError as error:
+        return it.op_error(frame, error, expr.at)
+
+
+def _sequence(it: Interpreter, frame: Frame, kind: str, items: tuple[ir.Expr, ...]) -> Value:
+    values: list[Value] = []
+    certain = True
+    for item in items:
+        if isinstance(item, ir.Star):
+            inner = evaluate(it, frame, item.value)
+            if isinstance(inner, SequenceValue):
+                values.extend(inner.items)
+            else:
+                certain = False
+        else:
+            values.append(evaluate(it, frame, item))
+    if not certain or len(values) > MAX_ITEMS:
+        return Unknown("unpacks something of unknown length")
+    return SequenceValue(tuple(values), kind) if kind in ("tuple", "list") else Unknown("a set")
+
+
+def _dict(it: Interpreter, frame: Frame, items: tuple[tuple[ir.Expr | None, ir.Expr], ...]) -> Value:
+    pairs: dict[object, Value] = {}
+    certain = True
+    for key, inner in items:
+        value = evaluate(it, frame, inner)
+        if key is None:
+            if isinstance(value, DictValue):
+                pairs.update(value.items)
+            else:
+                certain = False
+            continue
+        found = plain_key(evaluate(it, frame, key))
+        if found is None:
+            certain = False
+        else:
+            pairs[found] = value
+    return DictValue(tuple(pairs.items())) if certain else Unknown("a dict with unknown keys")
+
+
+def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, expr: ir.Expr) -> Value:
+    """``left op right``, with a finding at ``expr``."""
+    if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
+        return Unknown("an operator of a class")
+    try:
+        ctx = it.context(frame)
+        result = ops.binary(op, known(left), known(right), ctx)
+        frame.facts = ctx.facts
+        return result
+    except OpError as error:
+        return it.op_error(frame, error, expr.at)
+
+
+def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
+    left = evaluate(it, frame, expr.left)
+    result: Value = ScalarValue("bool")
+    for op, part in expr.rest:
+        right = evaluate(it, frame, part)
+        if isinstance(left, MaybeValue) or isinstance(right, MaybeValue):
+            result = ScalarValue("bool")
+        elif isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
+            result = Unknown("compares instances")
+            if op in ("is", "is not") and Literal(None) in (left, right):
+                result = Literal(op == "is not")
+        else:
+            try:
+                result = ops.compare(op, left, right, it.context(frame))
+            except OpError as error:
+                result = it.op_error(frame, error, expr.at)
+        left = right
+    return result if len(expr.rest) == 1 else ScalarValue("bool")
+
+
+def _bool(it: Interpreter, frame: Frame, op: str, values: tuple[ir.Expr, ...]) -> Value:
+    result: Value | None = None
+    frame.silent += 1  # later operands run only under a condition
+    try:
+        for expr in values:
+            value = evaluate(it, frame, expr)
+            result = value if result is None else join(result, value)
+            decided = truth(value)
+            if decided is not None and decided == (op == "or"):
+                return value if expr is values[0] else result
+            if decided is not None and expr is values[0]:
+                result = None
+    finally:
+        frame.silent -= 1
+    return result if result is not None else Unknown("a condition")
+
+
+def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
+    decided = truth(evaluate(it, frame, expr.test))
+    if decided is not None:
+        return evaluate(it, frame, expr.body if decided else expr.orelse)
+    saved, facts = dict(frame.variables), frame.facts
+    narrow(it, frame, expr.test, True)
+    first = evaluate(it, frame, expr.body)
+    frame.variables, frame.facts = dict(saved), facts
+    narrow(it, frame, expr.test, False)
+    second = evaluate(it, frame, expr.orelse)
+    frame.variables, frame.facts = saved, facts
+    return join(first, second)
+
+
+def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
+    inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
+    simple = len(expr.generators) == 1 and not expr.generators[0].conditions
+    generator = expr.generators[0]
+    source = evaluate(it, inner, generator.iter)
+    items = iterate(source)
+    if simple and items is not None:
+        results: list[Value] = []
+        pairs: list[tuple[object, Value]] = []
+        for item in items:
+            it.assign(inner, generator.target, item)
+            if expr.key is not None:
+                pairs.append((plain_key(evaluate(it, inner, expr.key)), evaluate(it, inner, expr.element)))
+            else:
+                results.append(evaluate(it, inner, expr.element))
+        if expr.key is not None:
+            return DictValue(tuple(pairs)) if all(k is not None for k, _ in pairs) else Unknown("unknown keys")
+        return SequenceValue(tuple(results), "list") if expr.kind != "set" else Unknown("a set")
+    it.assign(inner, generator.target, element(source))
+    inner.silent += 1
+    for more in expr.generators[1:]:
+        it.assign(inner, more.target, element(evaluate(it, inner, more.iter)))
+    evaluate(it, inner, expr.element)
+    return Unknown("a comprehension of unknown length")

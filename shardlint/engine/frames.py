@@ -1,0 +1,37 @@
+"""The environment of one function evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shardlint import ir
+from shardlint.engine.types import Type
+from shardlint.values import FunctionValue, Value
+from shardtypes.lang import Bindings, Facts
+
+
+@dataclass(slots=True)
+class Frame:
+    """Names, what their dimensions are bound to, and what is known on the path so far."""
+
+    module: str
+    variables: dict[str, Value] = field(default_factory=dict)
+    bindings: Bindings = field(default_factory=Bindings)
+    facts: Facts = field(default_factory=Facts)
+    parent: Frame | None = None
+    function: FunctionValue | None = None
+    promise: Type | None = None
+    returned: list[Value] = field(default_factory=list)
+    silent: int = 0
+    checking: bool = False
+    declared: dict[str, ir.Expr] = field(default_factory=dict)
+    jumps: list[dict[str, Value]] = field(default_factory=list)
+
+    def find(self, name: str) -> Value | None:
+        frame: Frame | None = self
+        while frame is not None:
+            value = frame.variables.get(name)
+            if value is not None:
+                return value
+            frame = frame.parent
+        return None

@@ -1,0 +1,210 @@
+"""The abstract interpreter: one instance serves all modules of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shardlint import ir, ops
+from shardlint.engine import annotations, calls, classes, expressions, statements
+from shardlint.engine.frames import Frame
+from shardlint.engine.types import Type
+from shardlint.events import Event
+from shardlint.ops import OpContext, OpError
+from shardlint.project import Definition, External, ModuleRef, Project, canonical
+from shardlint.values import (
+    ClassValue,
+    ExternalValue,
+    FunctionValue,
+    ModuleValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+MAX_STEPS = 20_000
+_BUILTINS = frozenset(
+    """abs all any bool bytes callable complex dict divmod enumerate filter float frozenset getattr hasattr hash id
+    int isinstance issubclass iter len list map max min next object pow print range repr reversed round set setattr
+    slice sorted str sum super tuple type vars zip property staticmethod classmethod""".split()
+)
+
+
+class StepLimit(Exception):
+    """A function took more steps than one analysis may."""
+
+
+class Interpreter:
+    """Evaluates function bodies over abstract values and collects events for one module at a time."""
+
+    def __init__(self, project: Project, mesh: Mapping[str, int | None] | None = None) -> None:
+        self.project = project
+        self.mesh = dict(mesh or {})
+        self.types: dict[tuple[str, int, int], Type] = {}
+        self.keep: list[ir.Expr] = []
+        self.modules: dict[str, Frame] = {}
+        self.statics: dict[tuple[str, str], object] = {}
+        self.events: dict[object, Event] = {}
+        self.seen: dict[tuple[int, str], tuple[str, Value]] = {}
+        self.unmodelled: dict[str, int] = {}
+        self.target = ""
+        self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
+        self.memo: dict[object, Value] = {}
+        self.steps = 0
+        self.counter = 0
+
+    # --- bookkeeping --------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise StepLimit
+
+    def fresh(self, name: str) -> Size:
+        """A size that nothing explains, named for messages."""
+        self.counter += 1
+        return Size.symbol(f"?{name.lstrip('?')}.{self.counter}")
+
+    def report(
+        self,
+        frame: Frame,
+        code: str,
+        at: int,
+        message: str,
+        witness: Mapping[str, int] | None = None,
+        related: tuple[tuple[str, int, str], ...] = (),
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """Record a finding; one inside another module goes to the call in this one that led there."""
+        if frame.silent:
+            return
+        if frame.module != self.target:
+            site = next(((m, a) for m, a, _ in reversed(self.stack) if m == self.target), None)
+            if site is None:
+                return
+            related = (*related, (frame.module, at, "here"))
+            at, span = site[1], None
+        if at < 0:
+            return
+        event = Event(code, at, message, dict(witness or {}), related, span)
+        self.events.setdefault(event.key, event)
+
+    def op_error(self, frame: Frame, error: OpError, at: int, operands: Sequence[ir.Expr] = ()) -> Value:
+        place = at
+        if error.operand is not None and error.operand < len(operands):
+            place = operands[error.operand].at
+        self.report(frame, error.code, place, error.message, error.witness)
+        return Unknown("an error was reported here")
+
+    def context(self, frame: Frame, at: int = -1) -> OpContext:
+        def call(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+            return calls.call(self, frame, func, list(args), dict(kwargs), at)
+
+        return OpContext(frame.facts, call, False, self.mesh)
+
+    # --- names --------------------------------------------------------------------------------------------------
+
+    def external(self, qualname: str) -> ExternalValue:
+        return ExternalValue(canonical(qualname))
+
+    def resolve_static(self, expr: ir.Expr, module: str) -> object:
+        """What a dotted name in an annotation stands for."""
+        return annotations.static_definition(self, expr, module)
+
+    def static_name(self, module: str, name: str) -> object:
+        key = (module, name)
+        if key not in self.statics:
+            self.statics[key] = None  # while resolving: an alias of itself is nothing
+            self.statics[key] = self._static(self.project.lookup(module, name), name)
+        return self.statics[key]
+
+    def _static(self, target: object, name: str) -> object:
+        match target:
+            case External(qualname=qualname):
+                return ExternalValue(qualname)
+            case ModuleRef(name=module):
+                return ModuleValue(module)
+            case Definition(module=module, node=ir.Class() as node):
+                return classes.make(self, node, module)
+            case Definition(module=module, node=ir.Function() as node):
+                return FunctionValue(node, module, self.modules.get(module), None, node.name)
+            case Definition(module=module, node=ir.Assign(targets=(ir.Name(),), value=value)):
+                return annotations.Definition(value, module)
+            case Definition(module=module, node=ir.AnnAssign(value=value)) if value is not None:
+                return annotations.Definition(value, module)
+            case None if name in _BUILTINS:
+                return ExternalValue(f"builtins.{name}")
+            case _:
+                return None
+
+    def module_member(self, module: str, name: str) -> Value:
+        """``module.name`` of a project module."""
+        found = self.static_name(module, name)
+        if isinstance(found, (ExternalValue, ClassValue, ModuleValue)):
+            return found
+        target = self.project.lookup(module, name)
+        if isinstance(target, Definition):
+            return self.module_frame(target.module).variables.get(target.name, Unknown(f"{name} is not known"))
+        return Unknown(f"{name} is not known")
+
+    def module_frame(self, module: str) -> Frame:
+        """The evaluated module level, silent unless it is the module under analysis."""
+        frame = self.modules.get(module)
+        if frame is None:
+            frame = Frame(module)
+            self.modules[module] = frame
+            source = self.project.module(module)
+            if source is not None:
+                steps, self.steps = self.steps, 0
+                frame.checking = module == self.target
+                try:
+                    statements.block(self, frame, source.body)
+                except StepLimit:
+                    frame.variables.clear()
+                finally:
+                    self.steps = steps
+                for name in _global_names(source.body):
+                    frame.variables[name] = Unknown("assigned by a function")
+        return frame
+
+    def fields(self, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
+        return classes.fields(self, cls)
+
+    def evaluate(self, frame: Frame, expr: ir.Expr) -> Value:
+        return expressions.evaluate(self, frame, expr)
+
+    def assign(self, frame: Frame, target: ir.Expr, value: Value) -> None:
+        statements.assign(self, frame, target, value)
+
+    def block(self, frame: Frame, body: tuple[ir.Stmt, ...]) -> bool:
+        return statements.block(self, frame, body)
+
+    def note_unmodelled(self, value: Value) -> None:
+        if isinstance(value, Unknown) and value.reason.startswith("no model for "):
+            name = value.reason.removeprefix("no model for ")
+            self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
+
+    def apply(self, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int) -> Value:
+        """A modelled function; the facts it adds stay on the path."""
+        ctx = self.context(frame, at)
+        result = ops.apply(qualname, args, kwargs, ctx)
+        frame.facts = ctx.facts
+        self.note_unmodelled(result)
+        return result
+
+
+def _global_names(body: tuple[ir.Stmt, ...]) -> set[str]:
+    """Names that some function declares ``global``: their module-level value may change at any time."""
+    found: set[str] = set()
+    for node in body:
+        match node:
+            case ir.Declare(what="global", names=names):
+                found.update(names)
+            case ir.Function(body=inner) | ir.Class(body=inner) | ir.With(body=inner):
+                found |= _global_names(inner)
+            case ir.If(body=a, orelse=b) | ir.For(body=a, orelse=b) | ir.While(body=a, orelse=b):
+                found |= _global_names(a) | _global_names(b)
+            case ir.Try(body=a, handlers=handlers, orelse=b, final=c):
+                found |= _global_names(a + b + c + tuple(s for h in handlers for s in h))
+            case _:
+                pass
+    return found

@@ -1,0 +1,250 @@
+"""Values against annotations: what a promise gives, and whether a value keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from shardlint import dtypes
+from shardlint.engine.annotations import resolve, with_prefix
+from shardlint.engine.types import (
+    ArrayType,
+    ClassType,
+    MappingType,
+    RepeatedType,
+    ScalarType,
+    SequenceType,
+    Type,
+    UnionType,
+)
+from shardlint.values import (
+    ArrayValue,
+    ClassValue,
+    DictValue,
+    Dimension,
+    InstanceValue,
+    IntValue,
+    Literal,
+    MaybeValue,
+    ScalarValue,
+    SequenceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Size, format_shape, unify
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A value that does not keep its annotation."""
+
+    code: str
+    message: str
+    witness: Mapping[str, int] = field(default_factory=dict)
+    where: ArrayType | None = None
+
+
+def as_symbol(name: str) -> Size:
+    """The names of a signature are independent unknown constants."""
+    return Size.symbol(name)
+
+
+class Opaque:
+    """Names nothing has bound: fixed sizes that may coincide with anything."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+
+    def __call__(self, name: str) -> Size:
+        return self.it.fresh(name)
+
+
+def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[[str], Size], depth: int = 0) -> Value:
+    """The value that an annotation promises; names without a binding are bound to ``new(name)``."""
+    match type_:
+        case ArrayType():
+            return _array(it, type_, bindings, new)
+        case ScalarType(kind="int"):
+            return IntValue(None)
+        case ScalarType(kind="str"):
+            return StringValue()
+        case ScalarType(kind="None"):
+            return Literal(None)
+        case ScalarType(kind=kind):
+            return ScalarValue(kind)
+        case ClassType() if depth < _DEPTH:
+            return _instance(it, type_, bindings, new, depth)
+        case SequenceType(items=items):
+            return SequenceValue(tuple(instantiate(it, item, bindings, new, depth + 1) for item in items))
+        case UnionType(items=items):
+            rest = [item for item in items if item != ScalarType("None")]
+            if len(rest) == 1 and len(rest) < len(items):
+                return MaybeValue(instantiate(it, rest[0], bindings, new, depth))
+            return Unknown("one of several types")
+        case RepeatedType() | MappingType():
+            return Unknown("a collection of unknown length")
+        case _:
+            return Unknown("no array annotation")
+
+
+def _array(it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> Value:
+    if type_.shape is None:
+        return ArrayValue(None, type_.dtype)
+    dims: list[Dimension] | None = []
+    for dim in type_.shape.dims:
+        axes = dim.axes if type_.shape.dialect == "shardtypes" else None
+        if dim.size is not None:
+            for name in sorted(dim.size.symbols):
+                if bindings.get(name) is None:
+                    bindings.bind(name, new(name))
+        if dims is None:
+            continue
+        if dim.kind == "variadic":
+            known = bindings.variadics.get(dim.name) if dim.name else None
+            dims = None if known is None else dims + [Dimension(size, axes) for size in known]
+        elif dim.kind == "size" and dim.size is not None:
+            dims.append(Dimension(dim.size.substitute(bindings.sizes), axes))
+        else:
+            dims.append(Dimension(None, axes))
+    pending = frozenset(type_.shape.pending) if type_.shape.dialect == "shardtypes" else None
+    return ArrayValue(None if dims is None else tuple(dims), type_.dtype, pending=pending)
+
+
+def field_types(it: Interpreter, cls: ClassValue, prefix: tuple[Dim, ...] = ()) -> dict[str, Type]:
+    """The annotated fields of a class, those of its bases first."""
+    return {name: _stack(resolve(it, node.annotation, module), prefix) for name, (node, module) in it.fields(cls).items()}
+
+
+def _stack(type_: Type, prefix: tuple[Dim, ...]) -> Type:
+    if not prefix:
+        return type_
+    if isinstance(type_, ArrayType):
+        return with_prefix(type_, prefix)
+    if isinstance(type_, ClassType):
+        return ClassType(type_.cls, (*prefix, *type_.prefix))
+    return type_
+
+
+def _instance(
+    it: Interpreter, type_: ClassType, bindings: Bindings, new: Callable[[str], Size], depth: int
+) -> InstanceValue:
+    fields = []
+    private = Bindings()
+    for name, field_type in field_types(it, type_.cls, type_.prefix).items():
+        if isinstance(field_type, ArrayType) and not field_type.shared_scope and new is as_symbol and depth:
+            value = instantiate(it, field_type, private, Opaque(it), depth + 1)
+        else:
+            value = instantiate(it, field_type, bindings, new, depth + 1)
+        if value == IntValue(None):
+            value = IntValue(it.fresh(name))
+        fields.append((name, value))
+    prefix = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in type_.prefix)
+    return InstanceValue(type_.cls, tuple(fields), prefix)
+
+
+def check(
+    it: Interpreter, type_: Type, value: Value, bindings: Bindings, facts: Facts, what: str, depth: int = 0
+) -> Problem | None:
+    """Match a value against an annotation, binding the names it meets first."""
+    match type_, value:
+        case ArrayType(), ArrayValue():
+            return check_array(type_, value, bindings, facts, what)
+        case ClassType(), InstanceValue() if value.cls is type_.cls and depth < _DEPTH:
+            known = dict(value.fields)
+            for name, field_type in field_types(it, type_.cls, type_.prefix).items():
+                if isinstance(field_type, ArrayType) and not field_type.shared_scope:
+                    continue
+                found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
+                if found is not None:
+                    return found
+        case SequenceType(items=types), SequenceValue(items=values):
+            if len(types) != len(values):
+                return Problem("", f"{what}: expected {len(types)} values, got {len(values)}")
+            for index, (one, item) in enumerate(zip(types, values, strict=True)):
+                found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
+                if found is not None:
+                    return found
+        case RepeatedType(item=one), SequenceValue(items=values):
+            for index, item in enumerate(values):
+                found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
+                if found is not None:
+                    return found
+        case MappingType(value=one), DictValue(items=pairs):
+            for key, item in pairs:
+                found = check(it, one, item, bindings, facts, f"{what}[{key!r}]", depth + 1)
+                if found is not None:
+                    return found
+        case UnionType(items=types), ArrayValue():
+            arrays = [one for one in types if isinstance(one, ArrayType)]
+            if len(arrays) == 1 and all(isinstance(one, ScalarType) for one in types if one is not arrays[0]):
+                return check_array(arrays[0], value, bindings, facts, what)
+        case _, MaybeValue(value=inner):
+            return check(it, type_, inner, bindings, facts, what, depth)
+        case _:
+            pass
+    return None
+
+
+def check_array(type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str) -> Problem | None:
+    """One array against one annotation: sizes first, then dtype."""
+    if type_.shape is not None:
+        sizes = None if value.dims is None else [dim.size for dim in value.dims]
+        mismatch = unify(type_.shape, sizes, bindings, facts)
+        if mismatch is not None:
+            return Problem("", describe(type_, value, mismatch, what), mismatch.witness, type_)
+    if type_.dtype is not None and value.dtype is not None and not value.numpy:
+        if not dtype_fits(type_.dtype, value.dtype):
+            return Problem("ST212", f"{what}: expected dtype {type_.dtype}, got {value.dtype}", {}, type_)
+    return None
+
+
+def describe(type_: ArrayType, value: ArrayValue, mismatch: Mismatch, what: str) -> str:
+    sizes = None if value.dims is None else [dim.size for dim in value.dims]
+    detail = f"dimension {mismatch.dim} is {mismatch.got}, expected {mismatch.want}" if mismatch.dim is not None else ""
+    if mismatch.kind == "rank":
+        detail = f"rank {len(sizes or ())}, expected {len(type_.shape.dims) if type_.shape else '?'}"
+    return f"{what}: expected {type_.text.strip()!r}, got {format_shape(sizes)!r}: {detail}"
+
+
+def dtype_fits(declared: str, actual: str) -> bool:
+    """Whether some array of the actual dtype, or dtype family, is allowed where ``declared`` stands."""
+    if "key" in (declared, actual):
+        return True
+    wanted = dtypes.FAMILIES.get(declared, frozenset({declared}))
+    offered = dtypes.FAMILIES.get(actual, frozenset({actual}))
+    # without x64 JAX stores 64-bit dtypes in 32 bits
+    wanted = wanted | {dtypes.canonical(name) for name in wanted}
+    offered = offered | {dtypes.canonical(name) for name in offered}
+    return not wanted.isdisjoint(offered)
+
+
+def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Value:
+    """What is known after an annotation was passed: the value, its gaps filled from the annotation."""
+    if isinstance(type_, ArrayType):
+        promised = instantiate(it, type_, bindings, Opaque(it))
+        if not isinstance(promised, ArrayValue):
+            return value
+        if not isinstance(value, ArrayValue):
+            return promised if isinstance(value, Unknown) else value
+        dims = value.dims
+        if dims is None:
+            dims = promised.dims
+        elif promised.dims is not None and len(dims) == len(promised.dims):
+            dims = tuple(
+                Dimension(b.size if a.size is None else a.size, a.axes if b.axes is None else b.axes)
+                for a, b in zip(dims, promised.dims, strict=True)
+            )
+        return replace(value, dims=dims, dtype=value.dtype if value.dtype in dtypes.CONCRETE else promised.dtype)
+    if isinstance(type_, SequenceType) and isinstance(value, SequenceValue) and len(type_.items) == len(value.items):
+        items = tuple(refine(it, one, item, bindings) for one, item in zip(type_.items, value.items, strict=True))
+        return replace(value, items=items)
+    if isinstance(value, Unknown):
+        return instantiate(it, type_, bindings, Opaque(it))
+    return value

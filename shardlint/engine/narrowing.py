@@ -1,0 +1,77 @@
+"""What a condition tells about the path that it opens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.values import IntValue, Literal, MaybeValue, SequenceValue, Value
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+def narrow(it: Interpreter, frame: Frame, test: ir.Expr, holds: bool) -> None:
+    """Add to the frame what follows from ``test`` being true, or false."""
+    match test:
+        case ir.Unary(op="not", value=inner):
+            narrow(it, frame, inner, not holds)
+        case ir.Bool(op="and", values=values) if holds:
+            for value in values:
+                narrow(it, frame, value, True)
+        case ir.Bool(op="or", values=values) if not holds:
+            for value in values:
+                narrow(it, frame, value, False)
+        case ir.Name(id=name) if holds:
+            value = frame.find(name)
+            if isinstance(value, MaybeValue):
+                frame.variables[name] = value.value
+        case ir.Compare(left=left, rest=((op, right),)):
+            _comparison(it, frame, left, op, right, holds)
+        case _:
+            pass
+
+
+def _comparison(it: Interpreter, frame: Frame, left: ir.Expr, op: str, right: ir.Expr, holds: bool) -> None:
+    if op in ("is", "is not") and isinstance(right, ir.Const) and right.value is None:
+        is_none = holds == (op == "is")
+        if isinstance(left, ir.Name):
+            value = frame.find(left.id)
+            if isinstance(value, MaybeValue):
+                frame.variables[left.id] = Literal(None) if is_none else value.value
+        return
+    frame.silent += 1
+    try:
+        a, b = it.evaluate(frame, left), it.evaluate(frame, right)
+    finally:
+        frame.silent -= 1
+    if (op == "==" and holds) or (op == "!=" and not holds):
+        _equal(frame, a, b)
+    elif isinstance(a, IntValue) and isinstance(b, IntValue) and a.size is not None and b.size is not None:
+        if (op in (">=", ">") and holds) or (op in ("<", "<=") and not holds):
+            frame.facts = frame.facts.at_least(a.size, b.size)
+        elif (op in ("<=", "<") and holds) or (op in (">", ">=") and not holds):
+            frame.facts = frame.facts.at_least(b.size, a.size)
+
+
+def _equal(frame: Frame, a: Value, b: Value) -> None:
+    if isinstance(a, IntValue) and isinstance(b, IntValue) and a.size is not None and b.size is not None:
+        if a.size != b.size:
+            frame.facts = frame.facts.equal(a.size, b.size)
+        for one, other in ((a.size, b.size), (b.size, a.size)):
+            _divisibility(frame, str(one), one, other.constant)
+    elif isinstance(a, SequenceValue) and isinstance(b, SequenceValue) and len(a.items) == len(b.items):
+        for x, y in zip(a.items, b.items, strict=True):
+            _equal(frame, x, y)
+
+
+def _divisibility(frame: Frame, _text: str, size: object, other: int | None) -> None:
+    """``n % k == 0`` is the fact that k divides n."""
+    from shardtypes.lang import Size
+
+    if other != 0 or not isinstance(size, Size):
+        return
+    for operation in size.operations():
+        if operation.op == "%" and Size({(operation,): 1}) == size:
+            frame.facts = frame.facts.divides(operation.args[1], operation.args[0])

@@ -1,0 +1,72 @@
+"""Questions about single values that need no environment."""
+
+from __future__ import annotations
+
+from shardlint.values import (
+    ArrayValue,
+    ClassValue,
+    DictValue,
+    ExternalValue,
+    FunctionValue,
+    IntValue,
+    Literal,
+    MaybeValue,
+    ModuleValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+MAX_ITEMS = 64
+
+
+def constant(value: object) -> Value:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return IntValue(Size.const(value))
+    return Literal(value)
+
+
+def known(value: Value) -> Value:
+    """As op models take it: they do not know values that may be None."""
+    return Unknown("may be None") if isinstance(value, MaybeValue) else value
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a value is true, where that is certain."""
+    match value:
+        case Literal(value=constant_):
+            return bool(constant_)
+        case IntValue(size=size) if size is not None and size.constant is not None:
+            return size.constant != 0
+        case SequenceValue(items=items):
+            return bool(items)
+        case DictValue(items=items):
+            return bool(items)
+        case FunctionValue() | ClassValue() | ModuleValue() | ExternalValue() | PartialValue():
+            return True
+        case _:
+            return None
+
+
+def plain_key(value: Value) -> object | None:
+    if isinstance(value, Literal):
+        return value.value
+    if isinstance(value, IntValue) and value.size is not None:
+        return value.size.constant
+    return None
+
+
+def iterate(value: Value) -> list[Value] | None:
+    """The items of an iterable of known, small length."""
+    if isinstance(value, SequenceValue) and len(value.items) <= MAX_ITEMS:
+        return list(value.items)
+    return None
+
+
+def element(value: Value) -> Value:
+    """What iterating over a value of unknown length yields."""
+    if isinstance(value, ArrayValue) and value.dims:
+        return ArrayValue(value.dims[1:], value.dtype, value.weak, value.pending, value.manual, value.numpy)
+    return Unknown("an item of something of unknown length")

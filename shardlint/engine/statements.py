@@ -1,0 +1,387 @@
+"""Execution of statements: assignments, branches, loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine import matching
+from shardlint.engine.annotations import resolve
+from shardlint.engine.expressions import binary, evaluate
+from shardlint.engine.frames import Frame
+from shardlint.engine.joining import join_variables
+from shardlint.engine.narrowing import narrow
+from shardlint.engine.plain import constant, element, iterate, truth
+from shardlint.engine.types import AnyType, ScalarType
+from shardlint.values import (
+    ArrayValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import format_shape
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_MAX_UNROLL = 8
+_UPDATES = frozenset({"set", "add", "multiply", "divide", "power", "min", "max", "apply", "mul", "subtract"})
+
+
+def block(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> bool:
+    """Run statements; True if control does not reach the end."""
+    return any(execute(it, frame, node) for node in body)
+
+
+def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
+    it.step()
+    match node:
+        case ir.Assign():
+            value = evaluate(it, frame, node.value)
+            for target in node.targets:
+                assign(it, frame, target, value, node.value)
+        case ir.AnnAssign():
+            _annotated(it, frame, node)
+        case ir.AugAssign():
+            value = binary(it, frame, node.op, evaluate(it, frame, node.target), evaluate(it, frame, node.value), node)  # type: ignore[arg-type]  # only its place is read
+            assign(it, frame, node.target, value)
+        case ir.ExprStmt():
+            _discarded(it, frame, node.value)
+            evaluate(it, frame, node.value)
+        case ir.Return():
+            _return(it, frame, node)
+            return True
+        case ir.If():
+            return _if(it, frame, node)
+        case ir.For():
+            _for(it, frame, node)
+        case ir.While():
+            evaluate(it, frame, node.test)
+            _repeat(it, frame, node.body, None)
+            return truth(evaluate(it, frame, node.test)) is True and not _breaks(node.body)
+        case ir.With():
+            return _with(it, frame, node)
+        case ir.Try():
+            return _try(it, frame, node)
+        case ir.Match():
+            _match(it, frame, node)
+        case ir.Assert():
+            evaluate(it, frame, node.test)
+            narrow(it, frame, node.test, True)
+        case ir.Raise():
+            return True
+        case ir.Jump():
+            frame.jumps.append(dict(frame.variables))
+            return True
+        case ir.Function():
+            _define(it, frame, node)
+        case ir.Class():
+            found = it.static_name(frame.module, node.name) if frame.parent is None else None
+            frame.variables[node.name] = found if found is not None else Unknown("a local class")  # type: ignore[assignment]  # a class
+        case ir.Delete(targets=targets):
+            for target in targets:
+                if isinstance(target, ir.Name):
+                    frame.variables[target.id] = Unknown("deleted")
+        case ir.Declare(names=names):
+            for name in names:
+                frame.variables[name] = Unknown("assigned by a function")
+        case ir.Import() | ir.ImportFrom():
+            _import(it, frame, node)
+    return False
+
+
+def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> None:
+    if frame.parent is None:
+        return  # module-level imports are the project's business
+    if isinstance(node, ir.Import):
+        for name, module in node.bindings:
+            known = it.project.module(module) is not None
+            frame.variables[name] = Unknown("a local import") if known else it.external(module)
+    elif node.names is not None:
+        for name, bound in node.names:
+            outside = not node.level and it.project.module(node.module) is None
+            frame.variables[bound] = it.external(f"{node.module}.{name}") if outside else Unknown("a local import")
+
+
+def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
+    from shardlint.engine.calls import decorated
+
+    function = FunctionValue(node, frame.module, frame, None, node.name)
+    frame.variables[node.name] = decorated(it, frame, function)
+
+
+def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source: ir.Expr | None = None) -> None:
+    """Bind a target: a name, a sequence of targets, an attribute or an item."""
+    match target:
+        case ir.Name(id=name):
+            frame.variables[name] = value
+            if frame.checking:
+                it.seen[(target.at, name)] = (name, value)
+        case ir.Sequence(items=items):
+            _unpack(it, frame, items, value, target.at)
+        case ir.Star(value=inner):
+            assign(it, frame, inner, Unknown("takes the rest"))
+        case ir.Attr(obj=ir.Name(id=owner), name=name):
+            _set_attribute(it, frame, owner, name, value, target.at)
+        case ir.Attr():
+            evaluate(it, frame, target.obj)
+        case ir.Subscript(obj=obj):
+            evaluate(it, frame, obj)
+            evaluate(it, frame, target.index)
+            if isinstance(obj, ir.Name) and not isinstance(frame.find(obj.id), ArrayValue):
+                frame.variables[obj.id] = Unknown("changed in place")
+        case _:
+            pass
+
+
+def _set_attribute(it: Interpreter, frame: Frame, owner: str, name: str, value: Value, at: int) -> None:
+    instance = frame.find(owner)
+    if not isinstance(instance, InstanceValue):
+        return
+    declared = it.fields(instance.cls).get(name)
+    if declared is not None:
+        type_ = resolve(it, declared[0].annotation, declared[1])
+        found = matching.check(it, type_, value, frame.bindings, frame.facts, f"{owner}.{name}")
+        if found is not None:
+            it.report(frame, found.code or "ST203", at, found.message, found.witness)
+    fields = dict(instance.fields)
+    fields[name] = value
+    changed = replace(instance, fields=tuple(fields.items()))
+    for other, held in list(frame.variables.items()):
+        if held is instance:
+            frame.variables[other] = changed
+    frame.variables[owner] = changed
+
+
+def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Value, at: int) -> None:
+    values: list[Value] | None = None
+    star = next((i for i, item in enumerate(items) if isinstance(item, ir.Star)), None)
+    if isinstance(value, SequenceValue):
+        values = list(value.items)
+    elif isinstance(value, ArrayValue) and value.dims:
+        first = value.dims[0].size
+        count = None if first is None else first.constant
+        if count is not None and count <= _MAX_UNROLL:
+            values = [element(value)] * count
+        elif star is None:
+            values = [element(value)] * len(items)
+    if values is not None and star is not None and len(values) >= len(items) - 1:
+        extra = len(values) - len(items) + 1
+        values = values[:star] + [SequenceValue(tuple(values[star : star + extra]), "list")] + values[star + extra :]
+        items = tuple(item.value if isinstance(item, ir.Star) else item for item in items)
+    if values is not None and len(values) != len(items):
+        it.report(frame, "ST214", at, f"{len(items)} names take the values of something that has {len(values)}")
+        values = None
+    for index, item in enumerate(items):
+        assign(it, frame, item, values[index] if values is not None else Unknown("part of something unknown"))
+
+
+def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
+    type_ = resolve(it, node.annotation, frame.module)
+    if node.value is None:
+        return
+    value = evaluate(it, frame, node.value)
+    name = node.target.id if isinstance(node.target, ir.Name) else "the attribute"
+    if isinstance(type_, (AnyType, ScalarType)) and not isinstance(value, Unknown):
+        assign(it, frame, node.target, value)
+        return
+    found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
+    if found is not None:
+        it.report(frame, found.code or "ST203", node.value.at, found.message, found.witness)
+    assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
+
+
+def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
+    value = constant(None) if node.value is None else evaluate(it, frame, node.value)
+    frame.returned.append(value)
+    if frame.promise is None or node.value is None:
+        return
+    mark = frame.bindings.mark()
+    name = frame.function.name if frame.function is not None else "the function"
+    found = matching.check(it, frame.promise, value, frame.bindings, frame.facts, f"result of {name}")
+    frame.bindings.rollback(mark)
+    if found is not None:
+        it.report(frame, found.code or "ST201", node.value.at, found.message, found.witness, _declared(found))
+
+
+def _declared(found: matching.Problem) -> tuple[tuple[str, int, str], ...]:
+    where = found.where
+    return () if where is None else ((where.module, where.at, f"declared {where.text.strip()!r} here"),)
+
+
+def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
+    decided = truth(evaluate(it, frame, node.test))
+    if decided is not None:
+        return block(it, frame, node.body if decided else node.orelse)
+    before, facts = dict(frame.variables), frame.facts
+    narrow(it, frame, node.test, True)
+    first_ends = block(it, frame, node.body)
+    first, first_facts = frame.variables, frame.facts
+    frame.variables, frame.facts = before, facts
+    narrow(it, frame, node.test, False)
+    second_ends = block(it, frame, node.orelse)
+    if first_ends and second_ends:
+        return True
+    if second_ends:
+        frame.variables, frame.facts = first, first_facts
+    elif not first_ends:
+        frame.variables = join_variables(first, frame.variables)
+        frame.facts = facts
+    return False
+
+
+def _breaks(body: tuple[ir.Stmt, ...]) -> bool:
+    for node in body:
+        match node:
+            case ir.Jump(what="break"):
+                return True
+            case ir.If(body=a, orelse=b):
+                if _breaks(a) or _breaks(b):
+                    return True
+            case ir.With(body=a):
+                if _breaks(a):
+                    return True
+            case ir.Try() | ir.Match():
+                return True
+            case _:
+                pass
+    return False
+
+
+def _for(it: Interpreter, frame: Frame, node: ir.For) -> None:
+    source = evaluate(it, frame, node.iter)
+    items = iterate(source)
+    if items is not None and len(items) <= _MAX_UNROLL and not _breaks(node.body):
+        for item in items:
+            assign(it, frame, node.target, item)
+            jumps, frame.jumps = frame.jumps, []
+            ended = block(it, frame, node.body)
+            for variables in frame.jumps:
+                frame.variables = variables if ended else join_variables(frame.variables, variables)
+                ended = False
+            frame.jumps = jumps
+            if ended:
+                return
+    else:
+        _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
+    block(it, frame, node.orelse)
+
+
+def _element(expr: ir.Expr, source: Value) -> Value:
+    if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) and expr.func.id == "range":
+        return IntValue(None)
+    return element(source)
+
+
+def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tuple[ir.Expr, Value] | None) -> None:
+    """Run a body until the variables are stable; what is not stable after three rounds is unknown."""
+    returned, facts = len(frame.returned), frame.facts
+    for attempt in range(4):
+        before = dict(frame.variables)
+        if target is not None:
+            assign(it, frame, *target)
+        jumps, frame.jumps = frame.jumps, []
+        mark = frame.bindings.mark()
+        ended = block(it, frame, body)
+        frame.bindings.rollback(mark)
+        after = [*frame.jumps, *([] if ended else [frame.variables])]
+        frame.jumps, frame.facts = jumps, facts
+        joined = before
+        for variables in after:
+            joined = {name: value for name, value in join_variables(joined, variables).items()}
+        frame.variables = joined
+        if joined == before:
+            break
+        if attempt == 2:
+            frame.variables = {
+                name: value if before.get(name) == value else Unknown("changes in a loop")
+                for name, value in joined.items()
+            }
+    del frame.returned[returned + 8 :]
+
+
+def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
+    expects_error = False
+    for context, target in node.items:
+        value = evaluate(it, frame, context)
+        func = context.func if isinstance(context, ir.Call) else context
+        last = func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
+        expects_error |= last in ("raises", "assertRaises", "assertRaisesRegex", "suppress", "assertRaisesWithRegex")
+        if target is not None:
+            assign(it, frame, target, Unknown("what a context manager gives") if value else value)
+    frame.silent += expects_error
+    ended = block(it, frame, node.body)
+    frame.silent -= expects_error
+    return ended and not expects_error
+
+
+def _try(it: Interpreter, frame: Frame, node: ir.Try) -> bool:
+    before = dict(frame.variables)
+    frame.silent += bool(node.handlers)  # an error in there may be expected
+    ended = block(it, frame, node.body)
+    frame.silent -= bool(node.handlers)
+    if not ended:
+        ended = block(it, frame, node.orelse)
+    paths = [] if ended else [frame.variables]
+    for handler in node.handlers:
+        frame.variables = join_variables(before, frame.variables)
+        if not block(it, frame, handler):
+            paths.append(frame.variables)
+    if paths:
+        frame.variables = paths[0]
+        for path in paths[1:]:
+            frame.variables = join_variables(frame.variables, path)
+    return block(it, frame, node.final) or not paths
+
+
+def _match(it: Interpreter, frame: Frame, node: ir.Match) -> None:
+    evaluate(it, frame, node.subject)
+    before = dict(frame.variables)
+    result = dict(before)
+    for bound, body in node.cases:
+        frame.variables = dict(before)
+        for name in bound:
+            frame.variables[name] = Unknown("bound by a pattern")
+        if not block(it, frame, body):
+            result = join_variables(result, frame.variables)
+    frame.variables = result
+
+
+def _discarded(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
+    """``x.at[i].set(v)`` gives a new array; as a statement it does nothing."""
+    match expr:
+        case ir.Call(func=ir.Attr(obj=ir.Subscript(obj=ir.Attr(obj=base, name="at")), name=name)) if name in _UPDATES:
+            frame.silent += 1
+            value = evaluate(it, frame, base)
+            frame.silent -= 1
+            if isinstance(value, ArrayValue) and not value.numpy:
+                it.report(frame, "ST216", expr.at, f"`.at[…].{name}(…)` returns a new array, which is discarded here")
+        case _:
+            pass
+
+
+def shown(value: Value) -> tuple[str, str | None]:
+    """A value as --show-types prints it, and why it is unknown if it is."""
+    match value:
+        case ArrayValue(dims=None):
+            return f"{value.dtype or 'array'}['...']", "its rank is not known"
+        case ArrayValue(dims=dims) if dims is not None:
+            text = format_shape([d.size for d in dims], [d.axes for d in dims], value.pending or ())
+            return f"{value.dtype or 'array'}[{text!r}]", None
+        case IntValue(size=size):
+            return (f"int {size}" if size is not None else "int"), None
+        case InstanceValue(cls=cls):
+            return cls.name, None
+        case SequenceValue(items=items):
+            return "(" + ", ".join(shown(item)[0] for item in items) + ")", None
+        case Unknown(reason=reason):
+            return "unknown", reason or "unknown"
+        case ExternalValue(qualname=qualname):
+            return qualname, None
+        case _:
+            return type(value).__name__.removesuffix("Value").lower(), None

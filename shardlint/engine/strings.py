@@ -1,0 +1,143 @@
+"""Shape strings themselves: syntax, mesh axes, divisibility, and names that only the result has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.annotations import array_form, resolve, shape_text
+from shardlint.engine.frames import Frame
+from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
+from shardlint.values import ExternalValue
+from shardtypes.lang import Shape, ShapeSyntaxError, parse
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+def walk(node: object) -> Iterator[ir.Node]:
+    """Every node below, in order."""
+    stack: list[object] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, tuple):
+            stack.extend(reversed(current))
+        elif is_dataclass(current) and isinstance(current, ir.Node):
+            yield current
+            stack.extend(getattr(current, f.name) for f in reversed(fields(current)))
+
+
+def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:
+    """Report on every shape string of the module."""
+    for node in walk(module.body):
+        if isinstance(node, ir.Subscript):
+            found = it.resolve_static(node.obj, module.name) if isinstance(node.obj, (ir.Name, ir.Attr)) else None
+            if isinstance(found, ExternalValue):
+                _subscript(it, frame, node, found.qualname, module.name)
+
+
+def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str, module: str) -> None:
+    form = array_form(qualname)
+    stacked = qualname.rpartition(".")[2] == "Array" and qualname.split(".")[0] in ("shardtypes", "shardlib")
+    if form is None and not stacked:
+        return
+    items = node.index.items if isinstance(node.index, ir.Sequence) else (node.index,)
+    if not items:
+        return
+    expr = items[0] if stacked else items[-1]
+    text = shape_text(it, expr, module)
+    if text is None:
+        return
+    literal = isinstance(expr, ir.Const)
+    try:
+        shape = parse(text, "jaxtyping" if form is not None and form[1] == "jaxtyping" else "shardtypes")
+    except ShapeSyntaxError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        start = max(min(error.column, len(text) - 1), 0)
+        span = (start, min(start + 1, len(text))) if literal else None
+        message = f"invalid shape string {text!r}: {error.message} at column {error.column + 1}{hint}"
+        it.report(frame, "ST101", expr.at, message, span=span)
+        return
+    _axes(it, frame, expr, shape, literal)
+
+
+def _axes(it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: bool) -> None:
+    seen: set[str] = set()
+    for dim in shape.dims:
+        count: int | None = 1
+        for axis, span in zip(dim.axes, dim.axis_spans, strict=True):
+            place = (span.start, span.end) if literal else None
+            if axis in seen:
+                it.report(frame, "ST102", expr.at, f"mesh axis {axis!r} is used twice in {shape.text!r}", span=place)
+            seen.add(axis)
+            if it.mesh and axis not in it.mesh:
+                known = ", ".join(sorted(it.mesh))
+                it.report(frame, "ST103", expr.at, f"no mesh has an axis {axis!r} (axes: {known})", span=place)
+            length = it.mesh.get(axis)
+            count = None if count is None or length is None else count * length
+        size = dim.size.constant if dim.size is not None else None
+        if dim.axes and size is not None and count is not None and size % count:
+            axes = "/".join(dim.axes)
+            place = (dim.span.start, dim.span.end) if literal else None
+            it.report(frame, "ST104", expr.at, f"{size} is not divisible by {count}, the size of {axes}", span=place)
+
+
+def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module: str, known: set[str]) -> None:
+    """A name in the result that nothing else has, one slip away from a name that the parameters have."""
+    elsewhere = set(known)
+    for param in node.params:
+        elsewhere.add(param.name)
+        elsewhere |= _names(it, resolve(it, param.annotation, module))
+    inside = {text for n in walk(node.body) if isinstance(n, ir.Const) and isinstance(n.value, str) for text in _words(n.value)}
+    for array in _arrays(resolve(it, node.returns, module)):
+        if array.shape is None:
+            continue
+        for dim in array.shape.dims:
+            name = dim.name if dim.kind == "size" else None
+            if name is None or name in elsewhere or name in inside:
+                continue
+            near = sorted(other for other in elsewhere if _slip(name, other))
+            if near:
+                span = (dim.span.start, dim.span.start + len(name))
+                message = f"only the result of {node.name} has a dimension {name!r}; did you mean {near[0]!r}?"
+                it.report(frame, "ST105", array.at, message, span=span)
+
+
+def _words(text: str) -> list[str]:
+    return "".join(c if c.isidentifier() or c.isdigit() else " " for c in text).split()
+
+
+def _arrays(type_: Type) -> Iterator[ArrayType]:
+    if isinstance(type_, ArrayType):
+        yield type_
+    elif isinstance(type_, SequenceType):
+        for item in type_.items:
+            yield from _arrays(item)
+
+
+def _names(it: Interpreter, type_: Type) -> set[str]:
+    if isinstance(type_, ArrayType):
+        return set(type_.shape.names) if type_.shape is not None else set()
+    if isinstance(type_, ClassType):
+        names = {n for node, module in it.fields(type_.cls).values() for n in _names(it, resolve(it, node.annotation, module))}
+        return names | {n for dim in type_.prefix if dim.size is not None for n in dim.size.symbols}
+    if isinstance(type_, SequenceType):
+        return {name for item in type_.items for name in _names(it, item)}
+    return set()
+
+
+def _slip(a: str, b: str) -> bool:
+    """Whether one is the other with a letter left out, or two exchanged, or another case; digits tell names apart."""
+    if a.lower() == b.lower():
+        return a != b and len(a) > 1
+    if min(len(a), len(b)) < 4 or any(c.isdigit() or c == "_" for c in set(a) ^ set(b)):
+        return False
+    if len(a) == len(b):
+        differ = [i for i in range(len(a)) if a[i] != b[i]]
+        return len(differ) == 2 and differ[1] == differ[0] + 1 and a[differ[0]] == b[differ[1]] and a[differ[1]] == b[differ[0]]
+    short, long = sorted((a, b), key=len)
+    if len(long) - len(short) != 1 or long[:-1] == short:  # a plural or a suffix is another name
+        return False
+    return any(long[:i] + long[i + 1 :] == short for i in range(1, len(long)))

@@ -1,0 +1,96 @@
+"""What annotations mean: frozen types, resolved once per place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from shardlint.values import ClassValue
+from shardtypes.lang import Dim, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class AnyType:
+    """An annotation that says nothing here."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """``f32['B L']``: ``at`` is the string's node, in ``module``. ``prefix`` are stacked dimensions in front."""
+
+    dtype: str | None
+    shape: Shape | None
+    module: str
+    at: int
+    text: str
+
+    @property
+    def shared_scope(self) -> bool:
+        """Whether a field's names live in the scope of the function that is given the instance."""
+        return self.shape is not None and self.shape.dialect == "shardtypes"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """int, float, bool, str, None or complex."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassType:
+    """An instance of a project class, with the dimensions that are stacked in front of each of its arrays."""
+
+    cls: ClassValue
+    prefix: tuple[Dim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceType:
+    """``tuple[A, B]``."""
+
+    items: tuple[Type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedType:
+    """``list[A]`` or ``tuple[A, ...]``."""
+
+    kind: str
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class MappingType:
+    value: Type
+
+
+@dataclass(frozen=True, slots=True)
+class UnionType:
+    items: tuple[Type, ...]
+
+
+Type: TypeAlias = (
+    AnyType | ArrayType | ScalarType | ClassType | SequenceType | RepeatedType | MappingType | UnionType
+)
+
+
+def says_something(type_: Type) -> bool:
+    """Whether the type tells the shape of an array somewhere."""
+    match type_:
+        case ArrayType():
+            return type_.shape is not None
+        case ClassType():
+            return True
+        case SequenceType():
+            return any(says_something(item) for item in type_.items)
+        case RepeatedType():
+            return says_something(type_.item)
+        case MappingType():
+            return says_something(type_.value)
+        case UnionType():
+            return any(says_something(item) for item in type_.items)
+        case _:
+            return False
