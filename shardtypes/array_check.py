@@ -120,7 +120,8 @@ class ArraySpec:
             index += 1
         if _stats.recording:
             _stats.count("shape")
-        if self.sharded or kind_of_value is not ArrayImpl or type(value.sharding) is not SingleDeviceSharding or rules():
+        plain = kind_of_value is ArrayImpl and type(value.sharding) is SingleDeviceSharding
+        if self.sharded or not plain or rules():
             try:
                 check_sharding(self, value, view, site)
             except Exception:
@@ -189,7 +190,13 @@ class ArraySpec:
                 place = table.place("*" + name)
                 raise ShapeError(
                     messages.size_differs(
-                        at, f"*{name}", middle, ((f"*{name}", bound, place),), self.text, messages.describe(value), site.function
+                        at,
+                        f"*{name}",
+                        middle,
+                        ((f"*{name}", bound, place),),
+                        self.text,
+                        messages.describe(value),
+                        site.function,
                     ),
                     site,
                 )

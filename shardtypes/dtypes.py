@@ -78,6 +78,8 @@ class ArrayDType(metaclass=DTypeClass):
     family: ClassVar[bool] = False
 
     def __class_getitem__(cls, shape: Text | ShapeSpec) -> ArrayType:
+        if type(shape) is bytes or type(shape) is str:
+            return _array_type(cls, shape)
         if type(shape) is tuple and len(shape) == 1:  # typing rebuilds aliases from their argument tuple
             shape = shape[0]
         if isinstance(shape, ShapeSpec):

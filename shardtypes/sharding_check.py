@@ -276,7 +276,7 @@ def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             reason = f"declared pending over {axis}, but it is the same on every device along {axis}"
         else:
             dim = next(i for i, axes in enumerate(declared) if axes and axis in axes)
-            reason = f"dimension {dim} is declared sharded over {axis}, but the value is the same on every device along {axis}"
+            reason = f"dimension {dim} is declared sharded over {axis}, but it is the same on every device along {axis}"
         raise ShardingError(
             messages.sharding_differs(
                 reason, spec.text, messages.describe(value), format_mesh(view.mesh),

@@ -7,6 +7,7 @@ subscripts as code, which turns ``f32['batch/d']`` into a division: we keep stri
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import types
 import typing
@@ -19,7 +20,7 @@ import typeguard
 from typeguard import TypeCheckError, TypeCheckMemo, _decorators, _importhook, _transformer
 from typeguard._checkers import check_type_internal
 
-from shardtypes.scopes import Site
+from shardtypes.scopes import Site, Table, current_table
 
 _site: ContextVar[Site | None] = ContextVar("shardtypes_site", default=None)
 
@@ -37,6 +38,11 @@ def at_site(site: Site) -> Iterator[None]:
         _site.reset(token)
 
 
+@functools.lru_cache(maxsize=4096)
+def _made_site(function: str, argument: str | None) -> Site:
+    return Site(function.rpartition("<locals>.")[2], "the result" if argument is None else f"parameter {argument!r}")
+
+
 def _site_of_frames() -> Site:
     """The function and parameter that typeguard is checking, from its own frames."""
     frame: types.FrameType | None = sys._getframe(2)
@@ -46,32 +52,32 @@ def _site_of_frames() -> Site:
         name = frame.f_code.co_name
         if name in _ENTRY:
             local = frame.f_locals
-            function = str(local.get("func_name", "")).rpartition("<locals>.")[2]
-            if name == "check_argument_types_internal":
-                return Site(function, f"parameter {local.get('argname')!r}")
-            if name == "check_return_type_internal":
-                return Site(function, "the result")
+            if name != "check_variable_assignment":
+                return _made_site(local["func_name"], local.get("argname"))
             caller = frame.f_back.f_code.co_qualname if frame.f_back is not None else ""
             return Site(caller.rpartition("<locals>.")[2], f"variable {local.get('varname')!r}")
         frame = frame.f_back
     return Site("", "")
 
 
-def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+@functools.lru_cache(maxsize=1)
+def _tools() -> tuple[Any, ...]:
+    """What needs JAX, loaded at the first check: typeguard may load this module long before."""
     from shardtypes.dtypes import array_spec
     from shardtypes.meshes import current_view
-    from shardtypes.scopes import Table, current_table
     from shardtypes.switches import checks_on
 
+    return array_spec, current_view, checks_on
+
+
+def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+    array_spec, current_view, checks_on = _tools()
     if not checks_on():
         return
-    spec = array_spec(origin[args[0]])
-    site = _site.get() or _site_of_frames()
     table = current_table()
-    if table is not None:
-        spec.check(value, table, current_view(), site)
-    else:
-        spec.check(value, Table(), current_view(), site)
+    array_spec(origin[args[0]]).check(
+        value, table if table is not None else Table(), current_view(), _site.get() or _site_of_frames()
+    )
 
 
 def _check_dataclass(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
