@@ -13,6 +13,7 @@ from shardlint.ops import (
     elementwise,
     indexing,
     joining,
+    lax,
     nn,
     random,
     reductions,
@@ -33,4 +34,4 @@ from shardlint.ops.registry import apply as apply
 from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
-_FAMILIES = (contraction, creation, einops, elementwise, indexing, joining, nn, random, reductions, reshape, shape)
+_FAMILIES = (contraction, creation, einops, elementwise, indexing, joining, lax, nn, random, reductions, reshape, shape)
