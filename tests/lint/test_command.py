@@ -1,0 +1,205 @@
+"""The command line as a user meets it: files good and bad, formats, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from shardlint.cli import main
+from tests.support import run_python
+
+GOOD = "x = 1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_nothing_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.py").write_text(GOOD)
+    (folder / "empty.py").write_text("")
+    assert run(capsys) == (0, "No findings in 2 files.\n", "")
+    assert run(capsys, "--format", "concise", ".") == (0, "", "")
+    assert run(capsys, "check", "--format", "json", "a.py") == (0, "[]\n", "")
+
+
+def test_files_that_are_no_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.py").write_text("x = (\n")
+    (folder / "b.py").write_bytes(b"x = '\xff'\n")
+    (folder / "c.py").write_text(GOOD)
+    for _ in range(2):
+        status, out, err = run(capsys, "--format", "concise")
+        assert (status, err) == (1, "")
+        assert out == (
+            "a.py:1:5: ST902 the file is no valid Python: '(' was never closed\n"
+            "b.py:1:6: ST902 the file cannot be decoded: byte 0xff is not utf-8; save it as UTF-8, or declare its "
+            "encoding on the first line\n"
+        )
+
+
+def test_missing_and_unreadable_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.py").write_text("x = (\n")
+    (folder / "link.py").symlink_to(folder / "nowhere.py")
+    status, out, err = run(capsys, "--format", "concise", "gone.py", ".")
+    assert status == 2
+    assert out.startswith("bad.py:1:5: ST902 ")
+    assert err == (
+        "shardlint: gone.py: no such file or directory\n"
+        "shardlint: link.py: cannot be read: No such file or directory; the other files were checked\n"
+    )
+
+
+def test_what_is_no_file_at_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("s.py")
+        status, _, err = run(capsys)
+    assert status == 2
+    assert err.startswith("shardlint: s.py: cannot be read: ")
+
+
+def test_a_huge_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.py").write_text("x = [\n" + "    0,\n" * 200_000 + "]\n")
+    assert run(capsys, "--format", "concise") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--select", "ST99"], "'ST99' in --select is no rule code or beginning of one; `shardlint rules` lists them"),
+        (["--mesh", "d=0"], "--mesh: a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd=0'"),
+        (["explain", "ST000"], "there is no rule 'ST000'; `shardlint rules` lists them"),
+        (["-"], "to check standard input give its name with --stdin-filename"),
+    ],
+)  # fmt: skip
+def test_bad_usage(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert run(capsys, *arguments) == (2, "", f"shardlint: {message}\n")
+
+
+def test_a_broken_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pyproject.toml").write_text("[tool.shardlint]\nmehs = {d = 2}\n")
+    where = folder / "pyproject.toml"
+    message = "unknown key 'mehs' in the shardlint configuration; did you mean 'mesh'?"
+    assert run(capsys) == (2, "", f"shardlint: {where}: {message}\n")
+
+
+def test_an_unknown_code_in_the_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pyproject.toml").write_text('[tool.shardlint]\nignore = ["ST2", "ST299"]\n')
+    assert run(capsys, "--format", "concise") == (
+        1, "pyproject.toml:2:18: ST903 unknown code 'ST299' in 'ignore'; `shardlint rules` lists the codes\n", ""
+    )  # fmt: skip
+
+
+def test_exit_zero_statistics_and_selection(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.py").write_text("x = (\n")
+    status, out, _ = run(capsys, "--exit-zero", "--statistics", "--format", "concise")
+    assert (status, out.splitlines()[-1]) == (0, "    1 ST902 unparsable-file")
+    assert run(capsys, "--ignore", "ST9", "--format", "concise")[:2] == (0, "")
+    assert run(capsys, "--select", "ST2", "--format", "concise")[:2] == (0, "")
+    (folder / "shardlint.toml").write_text('[per-file-ignores]\n"a.py" = ["ST902"]\n')
+    assert run(capsys, "--format", "concise")[:2] == (0, "")
+
+
+def test_folders_that_are_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (".venv", "__pycache__", "old", "env"):
+        (folder / name).mkdir()
+        (folder / name / "a.py").write_text("x = (\n")
+    (folder / "env" / "pyvenv.cfg").write_text("")
+    (folder / "shardlint.toml").write_text('exclude = ["old"]\n')
+    assert run(capsys, "--format", "concise") == (0, "", "")
+    assert run(capsys, "--format", "concise", "old/a.py")[0] == 1
+
+
+def test_standard_input(folder: Path) -> None:
+    code = "import sys; from shardlint.cli import main; sys.exit(main(sys.argv[1:]))"
+    result = run_python("-c", code, "--stdin-filename", "b.py", "--format", "concise", cwd=folder)
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+def test_json_has_every_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.py").write_text("x = 1  # shardlint: ignore[ST201] no more\n")
+    status, out, _ = run(capsys, "--format", "json")
+    place = {"line": 1, "column": 8, "end_line": 1, "end_column": 42}
+    edit = {"start": {"line": 1, "column": 8}, "end": {"line": 1, "column": 42}, "replacement": ""}
+    assert status == 1
+    assert json.loads(out) == [
+        {
+            "code": "ST901", "name": "unused-suppression", "severity": "error",
+            "message": "nothing to suppress: ST201 is not reported here; remove it",
+            "path": "a.py", **place, "witness": {}, "related": [],
+            "fix": {"title": "remove the suppression", "applicability": "safe", "edits": [edit]},
+        }
+    ]  # fmt: skip
+
+
+def test_full_shows_the_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.py").write_text("x = 1  # shardlint: ignore[ST201] no more\n")
+    assert run(capsys)[1] == (
+        "ST901 [unused-suppression] nothing to suppress: ST201 is not reported here; remove it\n"
+        "  --> a.py:1:8\n"
+        "  |\n"
+        "1 | x = 1  # shardlint: ignore[ST201] no more\n"
+        "  |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  fix: remove the suppression\n"
+        "\n"
+        "1 finding in 1 file. 1 can be fixed with --fix.\n"
+    )
+
+
+def test_fix_and_diff(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "a.py"
+    path.write_text("x = 1  # shardlint: ignore[ST201] no more\n")
+    status, out, _ = run(capsys, "--diff", "--format", "concise")
+    assert (status, out) == (
+        0, "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1  # shardlint: ignore[ST201] no more\n+x = 1\n"
+    )  # fmt: skip
+    assert "ignore" in path.read_text()
+    assert run(capsys, "--fix", "--format", "concise") == (0, "", "shardlint: fixed 1 finding in 1 file\n")
+    assert path.read_text() == GOOD
+
+
+def test_github_and_sarif(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a,b.py").write_text("x = (\n")
+    assert run(capsys, "--format", "github")[1] == (
+        "::error file=a%2Cb.py,line=1,endLine=1,col=5,endColumn=6,title=ST902 unparsable-file::"
+        "the file is no valid Python: '(' was never closed\n"
+    )
+    report = json.loads(run(capsys, "--format", "sarif")[1])
+    (result,) = report["runs"][0]["results"]
+    assert (report["version"], result["ruleId"]) == ("2.1.0", "ST902")
+
+
+def test_explain_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "explain", "st902")
+    assert status == 0
+    assert out.startswith("# ST902 unparsable-file\n\n## What it does\n\n")
+    assert run(capsys, "explain", "unparsable-file")[1] == out
+    assert "ST903 unknown-code " in run(capsys, "rules")[1]
+
+
+def test_a_cache_folder_of_someone_else_runs_no_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A repository may bring a cache along: reading it admits our own data only."""
+    import pickle
+
+    from shardlint.cache import Cache
+
+    class Attack:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, ("touch owned",)
+
+    (folder / "ab").mkdir()
+    (folder / "ab" / "abc").write_bytes(pickle.dumps(Attack()))
+    assert Cache(folder).get("abc") is None
+    assert not (folder / "owned").exists()
