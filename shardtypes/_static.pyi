@@ -6,12 +6,15 @@ import jax as jax  # the plugin makes jax.Array generic in a dtype and a shape; 
 
 _Text = TypeVar("_Text", covariant=True)
 
-# Both are compatible with everything by way of Any: mypy itself never compares shapes, the plugin does.
+# Compatible with everything by way of Any: mypy itself never compares shapes, the plugin does.
 class dims(Any, Generic[_Text]):
-    """A declared shape: its sizes and its sharding are known."""
+    """A shape: ``dims[Literal['B/d L']]`` as declared, ``dims[inferred[Literal['B L']]]`` as worked out."""
 
-class inferred(Any, Generic[_Text]):
-    """A shape worked out from an operation: the sharding is the compiler's choice."""
+class inferred(Generic[_Text]):
+    """Marks a shape worked out from an operation: its sharding is the compiler's choice.
+
+    It stands inside ``dims``, not beside it, so that narrowing a variable to another shape leaves none.
+    """
 
 def returned(value: Any) -> Any: ...
 def assigned(value: Any) -> Any: ...

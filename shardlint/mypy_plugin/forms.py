@@ -38,15 +38,16 @@ class Forms:
 
     def array(self, dtype: str | None, text: str | None, declared: bool, at: Type | None = None) -> Type:
         """``Array[f32, dims['B L']]``; ``dtype`` is the name of the annotation class."""
-        info, wrapper = self._info(JAX_ARRAY), self._info(DIMS if declared else INFERRED)
+        info, wrapper, marker = self._info(JAX_ARRAY), self._info(DIMS), self._info(INFERRED)
         text_fallback = self._info("builtins.str")
-        if info is None or wrapper is None or text_fallback is None or len(info.type_vars) != 2:
+        if info is None or wrapper is None or marker is None or text_fallback is None or len(info.type_vars) != 2:
             return AnyType(TypeOfAny.special_form)
         dtype_info = self._info(f"{DTYPES_MODULE}.{dtype}") if dtype is not None else None
         unknown = AnyType(TypeOfAny.special_form)
         shape: Type = unknown
         if text is not None:
-            shape = Instance(wrapper, [LiteralType(text, Instance(text_fallback, []))])
+            literal = LiteralType(text, Instance(text_fallback, []))
+            shape = Instance(wrapper, [literal if declared else Instance(marker, [literal])])
         dtype_arg: Type = Instance(dtype_info, []) if dtype_info is not None else unknown
         line, column = (at.line, at.column) if at is not None else (-1, -1)
         return Instance(info, [dtype_arg, shape], line, column)
@@ -69,9 +70,12 @@ def read_array(typ: Type) -> ArrayForm | None:
     if isinstance(dtype_type, Instance) and dtype_type.type.fullname.startswith(DTYPES_MODULE + "."):
         dtype = DTYPES.get(dtype_type.type.name)
     shape, declared = None, False
-    if isinstance(shape_type, Instance) and shape_type.type.fullname in (DIMS, INFERRED) and shape_type.args:
-        declared = shape_type.type.fullname == DIMS
+    if isinstance(shape_type, Instance) and shape_type.type.fullname == DIMS and shape_type.args:
         literal = get_proper_type(shape_type.args[0])
+        declared = not (isinstance(literal, Instance) and literal.type.fullname == INFERRED and literal.args)
+        if not declared:
+            assert isinstance(literal, Instance)
+            literal = get_proper_type(literal.args[0])
         if isinstance(literal, LiteralType) and isinstance(literal.value, str):
             shape = _parse(literal.value)
     return ArrayForm(dtype, shape, declared)

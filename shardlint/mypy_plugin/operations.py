@@ -11,6 +11,7 @@ from mypy.types import Type
 
 from shardlint import ops
 from shardlint import values as av
+from shardlint.mypy_plugin.annotations import stack, stacked_prefix
 from shardlint.mypy_plugin.errors import SHAPE
 from shardlint.mypy_plugin.forms import Forms, read_array
 from shardlint.mypy_plugin.names import JAX_ARRAY
@@ -71,7 +72,9 @@ def method_hook(fullname: str, forms: Forms) -> Callable[[MethodContext], Type] 
 def attribute_hook(fullname: str, forms: Forms) -> Callable[[AttributeContext], Type] | None:
     """The hook of ``x.T`` and the like."""
     owner, _, name = fullname.rpartition(".")
-    return partial(_attribute, name=name, forms=forms) if owner == JAX_ARRAY and name in _ATTRIBUTES else None
+    if owner == JAX_ARRAY:
+        return partial(_attribute, name=name, forms=forms) if name in _ATTRIBUTES else None
+    return None if owner.startswith("builtins.") else partial(_field, forms=forms)
 
 
 def _run(
@@ -170,3 +173,12 @@ def _attribute(ctx: AttributeContext, name: str, forms: Forms) -> Type:
     default = ctx.default_attr_type
     return _run(lambda o: ops.attribute(receiver, name, o), default, ctx.api, ctx.context, forms)
 
+
+
+def _field(ctx: AttributeContext, forms: Forms) -> Type:
+    """A field of ``Array['layers', Layer]`` has the dimensions of the stack in front."""
+    prefix = stacked_prefix(ctx.type)
+    if prefix is None:
+        return ctx.default_attr_type
+    text_type = ctx.api.named_generic_type("builtins.str", [])
+    return stack(prefix, ctx.default_attr_type, text_type, forms)
