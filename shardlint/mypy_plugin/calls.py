@@ -1,7 +1,6 @@
-"""Calls of annotated functions: arguments are unified with the parameters, and the result speaks of the caller's sizes."""
+"""Calls of annotated functions: arguments are unified with the parameters; the result is in the caller's terms."""
 
 from __future__ import annotations
-
 
 from mypy.nodes import CallExpr, Context, Expression, RefExpr, TypeAlias
 from mypy.plugin import CheckerPluginInterface, FunctionSigContext, MethodSigContext
@@ -12,7 +11,6 @@ from shardlint.mypy_plugin.forms import ArrayForm, Forms, arrays_in, read_array,
 from shardlint.mypy_plugin.matching import match
 from shardlint.mypy_plugin.scopes import known_names
 from shardtypes.lang import Bindings, Size, format_shape
-
 
 
 def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms) -> FunctionLike:

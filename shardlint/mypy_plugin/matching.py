@@ -132,7 +132,8 @@ def _axes_detail(want: ArrayForm, got: ArrayForm, definite: frozenset[str] | Non
     for index, (expected, actual) in enumerate(zip(want.shape.dims, got.shape.dims, strict=True)):
         if expected.kind == "anonymous" or actual.kind == "anonymous":
             continue
-        if definite is not None and expected.size is not None and not expected.axes and expected.size.symbols - definite:
+        named = expected.size.symbols if expected.size is not None else frozenset()
+        if definite is not None and not expected.axes and named - definite:
             continue
         if expected.axes != actual.axes:
             return f"dimension {index} is {_sharding(actual.axes)}, expected {_sharding(expected.axes)}"

@@ -14,7 +14,7 @@ ASSIGNED: Final = f"{STATIC}.assigned"
 
 DTYPES_MODULE: Final = "shardtypes.dtypes"
 DTYPE_BASE: Final = "shardtypes.dtypes.ArrayDType"
-STACKED: Final = frozenset({"shardtypes.Array", "shardtypes.stacked.Array", "shardtypes.dtypes.Array"})
+STACKED: Final = frozenset({"shardtypes.stacked.Array"})
 ANNOTATED: Final = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
 
 # Annotation class → JAX's name of the dtype.

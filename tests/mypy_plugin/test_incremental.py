@@ -23,8 +23,10 @@ REVEALED = (5, "N", "Revealed type is \"Array[f32, dims[Literal['O']]]\"")
 RETURNED = (
     6,
     "E",
-    "Incompatible return value: expected f32['O'], got f32['B']: dimension 0 is B, expected O; "
-    "fails for B=2, O=3 [return-value]",
+    (
+        "Incompatible return value: expected f32['O'], got f32['B']: dimension 0 is B, expected O; "
+        "fails for B=2, O=3 [return-value]"
+    ),
 )
 
 
