@@ -33,7 +33,7 @@ class Config:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    mesh: Mapping[str, int | None] = field(default_factory=dict)
+    mesh: dict[str, int | None] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     src: tuple[str, ...] = (".", "src")
     jobs: int = 0
@@ -94,7 +94,7 @@ def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | No
     return Config(root=root, source=source, **values)
 
 
-def parse_mesh(text: str) -> Mapping[str, int | None]:
+def parse_mesh(text: str) -> dict[str, int | None]:
     """``d=2,t=4`` (a size may be left out). Raises ``ValueError``."""
     axes: dict[str, int | None] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
@@ -129,7 +129,7 @@ def _per_file(key: str, value: object) -> tuple[tuple[str, tuple[str, ...]], ...
     return tuple((pattern, _strings(f"{key}.{pattern}", codes)) for pattern, codes in value.items())
 
 
-def _mesh(key: str, value: object) -> Mapping[str, int | None]:
+def _mesh(key: str, value: object) -> dict[str, int | None]:
     if isinstance(value, str):
         return parse_mesh(value)
     if isinstance(value, list) and value and all(isinstance(v, str) and _AXIS.fullmatch(v) for v in value):
