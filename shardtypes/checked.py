@@ -314,7 +314,9 @@ def _wrap_class(target: type, local_names: dict[str, Any]) -> type:
         elif isinstance(member, (classmethod, staticmethod)):
             setattr(target, name, type(member)(_wrap(member.__func__, False, local_names)))
         elif isinstance(member, property):
-            parts = [_wrap(f, False, local_names) if f is not None else None for f in (member.fget, member.fset, member.fdel)]
+            parts = [
+                _wrap(f, False, local_names) if f is not None else None for f in (member.fget, member.fset, member.fdel)
+            ]
             setattr(target, name, property(*parts, doc=member.__doc__))
     return target
 

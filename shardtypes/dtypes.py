@@ -46,12 +46,12 @@ class ArrayType(types.GenericAlias):
     def __or__(self, other: Any) -> Any:
         from typing import Union
 
-        return Union[self, other]
+        return Union[self, other]  # noqa: UP007 - the operator itself calls this
 
     def __ror__(self, other: Any) -> Any:
         from typing import Union
 
-        return Union[other, self]
+        return Union[other, self]  # noqa: UP007 - the operator itself calls this
 
 
 class DTypeClass(type):

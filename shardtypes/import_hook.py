@@ -138,7 +138,9 @@ class _Loader(SourceFileLoader):
             tree = instrument(source, path)
             return compile(tree, path, "exec", dont_inherit=True)  # type: ignore[no-any-return]  # "exec" gives code
         except (ValueError, TypeError, RecursionError) as error:
-            warnings.warn(f"shardtypes cannot instrument {fullname} ({path}), so it is not checked: {error}", stacklevel=2)
+            warnings.warn(
+                f"shardtypes cannot instrument {fullname} ({path}), so it is not checked: {error}", stacklevel=2
+            )
             return compile(source, path, "exec", dont_inherit=True)
 
 

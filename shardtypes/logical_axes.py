@@ -114,7 +114,9 @@ def _names(array_dim_names: Any) -> Sequence[Any] | None:
     """Names from a tuple of names, or from one of our annotations."""
     if isinstance(array_dim_names, ArrayType):
         shape = shape_of_type(array_dim_names)
-        return tuple(dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None for dim in shape.dims)
+        return tuple(
+            dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None for dim in shape.dims
+        )
     return array_dim_names  # type: ignore[no-any-return]
 
 
@@ -178,9 +180,7 @@ class RulesFallback(enum.Enum):
 def _is_logical_spec(x: Any) -> bool:
     if x is None or isinstance(x, (ArrayType, PartitionSpec)):
         return True
-    return isinstance(x, tuple) and all(
-        e is None or isinstance(e, str) or e is PartitionSpec.UNCONSTRAINED for e in x
-    )
+    return isinstance(x, tuple) and all(e is None or isinstance(e, str) or e is PartitionSpec.UNCONSTRAINED for e in x)
 
 
 def _constrain(names: Any, x: Any, fallback: RulesFallback, rules: Rules, mesh: Mesh | None) -> Any:

@@ -33,7 +33,9 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Call
         del options["check_rep"]
     for name in ("in_specs", "out_specs"):
         if name in options:
-            raise TypeError(f"typed_shard_map takes {name} from the annotations of {display_name(f)}; use jax.shard_map")
+            raise TypeError(
+                f"typed_shard_map takes {name} from the annotations of {display_name(f)}; use jax.shard_map"
+            )
     function = f
     signature = inspect.signature(function)
 

@@ -31,7 +31,8 @@ def _axis_types(mesh: AnyMesh) -> tuple[Any, ...]:
 def axes_of_type(mesh: AnyMesh, kind: str) -> frozenset[str]:
     """The mesh axes whose type is ``'Manual'``, ``'Explicit'`` or ``'Auto'``."""
     return frozenset(
-        name for name, axis_type in zip(mesh.axis_names, _axis_types(mesh), strict=True)
+        name
+        for name, axis_type in zip(mesh.axis_names, _axis_types(mesh), strict=True)
         if getattr(axis_type, "name", "Auto") == kind
     )
 

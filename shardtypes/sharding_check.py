@@ -279,7 +279,10 @@ def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             reason = f"dimension {dim} is declared sharded over {axis}, but it is the same on every device along {axis}"
         raise ShardingError(
             messages.sharding_differs(
-                reason, spec.text, messages.describe(value), format_mesh(view.mesh),
+                reason,
+                spec.text,
+                messages.describe(value),
+                format_mesh(view.mesh),
                 "give the argument sharded (in_specs), or declare it unsharded",
             ),
             site,
@@ -289,9 +292,7 @@ def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         _count(spec, sizes, site)
 
 
-def _check_partial(
-    spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site
-) -> None:
+def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site) -> None:
     """The axes of a partly manual mesh that are not manual."""
     explicit = axes_of_type(view.mesh, "Explicit")
     if explicit and aval.sharding is not None:

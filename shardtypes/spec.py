@@ -37,7 +37,11 @@ def parse_text(text: Text) -> Shape:
 
 def number_hint(value: object) -> str:
     """Why a number may have arrived where a string was written."""
-    if isinstance(value, (int, float, complex)) or type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "numpy"):
+    if isinstance(value, (int, float, complex)) or type(value).__module__.partition(".")[0] in (
+        "jax",
+        "jaxlib",
+        "numpy",
+    ):
         return (
             ". typeguard evaluates strings inside annotations as code, so 'batch/d' became a division: "
             "call shardtypes.register_with_typeguard() before the module is decorated or imported, "
@@ -59,7 +63,9 @@ class DimSpec:
         """Read one dimension such as ``'M/t/d'``. Raises ``ShapeStringError``."""
         dims = parse_text(text).dims
         if len(dims) != 1:
-            raise ShapeStringError(f"expected one dimension, got {len(dims)}", text if isinstance(text, str) else text.decode())
+            raise ShapeStringError(
+                f"expected one dimension, got {len(dims)}", text if isinstance(text, str) else text.decode()
+            )
         return _dim_spec(dims[0])
 
     def __str__(self) -> str:

@@ -39,14 +39,16 @@ def stack(dims: str, inner: Any) -> Any:
         return _stack_class(dims, inner)
     origin, args = typing.get_origin(inner), typing.get_args(inner)
     if origin is typing.Annotated:
-        return typing.Annotated[tuple([args[0], *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:])])]
+        return typing.Annotated[
+            (args[0], *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:]))
+        ]
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)
     if origin is typing.Union or (origin is not None and args):
         parts = tuple(a if a is type(None) or a is Ellipsis else stack(dims, a) for a in args)
         if typing.get_origin(inner) in (dict,):
             parts = (args[0], stack(dims, args[1]))
-        return typing.Union[parts] if origin is typing.Union or type(inner).__name__ == "UnionType" else origin[parts]
+        return typing.Union[parts] if origin is typing.Union or type(inner).__name__ == "UnionType" else origin[parts]  # noqa: UP007 - a tuple of members
     raise TypeError(f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}")
 
 

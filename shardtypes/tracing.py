@@ -31,8 +31,14 @@ _PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73
 _COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
 
 _FAMILY = {
-    "floating": "float32", "inexact": "float32", "number": "float32", "any": "float32", "integer": "int32",
-    "signedinteger": "int32", "unsignedinteger": "uint32", "complexfloating": "complex64",
+    "floating": "float32",
+    "inexact": "float32",
+    "number": "float32",
+    "any": "float32",
+    "integer": "int32",
+    "signedinteger": "int32",
+    "unsignedinteger": "uint32",
+    "complexfloating": "complex64",
 }
 
 
@@ -98,9 +104,7 @@ def trace(
         except Exception as error:  # noqa: BLE001 - as above: the verdict carries it
             failures.append((chosen, error))
     if not failures:
-        tried = "; ".join(
-            format_witness(_numbers(symbols, factors, sizes or {}, n)) for n in _PRIMES
-        )
+        tried = "; ".join(format_witness(_numbers(symbols, factors, sizes or {}, n)) for n in _PRIMES)
         return Verdict(True, f"{name}: holds for {tried} (for all sizes it cannot be told: {_line(first)})", result)
     chosen = _numbers(symbols, factors, sizes or {}, _COMPOSITES)
     try:
@@ -108,7 +112,13 @@ def trace(
     except Exception as error:  # noqa: BLE001 - as above
         where, last = failures[0]
         del error
-        return Verdict(False, f"{name}: fails for {format_witness(where)}: {last}" if where else f"{name}: {last}", None, where, last)
+        return Verdict(
+            False,
+            f"{name}: fails for {format_witness(where)}: {last}" if where else f"{name}: {last}",
+            None,
+            where,
+            last,
+        )
     where, last = failures[0]
     return Verdict(
         None,
@@ -199,7 +209,10 @@ def _symbolic_sizes(symbols: list[str], factors: Mapping[str, int], sizes: Mappi
     if not symbols:
         return dict(sizes)
     made = export.symbolic_shape(", ".join(symbols))
-    return {**sizes, **{n: d * factors.get(n, 1) if factors.get(n, 1) > 1 else d for n, d in zip(symbols, made, strict=True)}}
+    return {
+        **sizes,
+        **{n: d * factors.get(n, 1) if factors.get(n, 1) > 1 else d for n, d in zip(symbols, made, strict=True)},
+    }
 
 
 def _numbers(

@@ -53,8 +53,11 @@ def test_a_constraint_inside_is_seen(mesh: Mesh) -> None:
         return x
 
     def good(x: jax.Array) -> jax.Array:
-        return inner(jax.sharding.reshard(x, P("t")) if mesh.axis_types[0].name == "Explicit"
-                     else jax.lax.with_sharding_constraint(x, P("t")))
+        return inner(
+            jax.sharding.reshard(x, P("t"))
+            if mesh.axis_types[0].name == "Explicit"
+            else jax.lax.with_sharding_constraint(x, P("t"))
+        )
 
     with jax.set_mesh(mesh):
         jax.jit(good)(placed(mesh, "d"))
@@ -63,7 +66,7 @@ def test_a_constraint_inside_is_seen(mesh: Mesh) -> None:
 
 
 def test_other_devices_same_names_under_a_legacy_mesh(auto_mesh: Mesh) -> None:
-    with pytest.warns(DeprecationWarning) if hasattr(jax, "set_mesh") else pytest.raises(Exception), auto_mesh:
+    with pytest.warns(DeprecationWarning, match="with mesh") if hasattr(jax, "set_mesh") else pytest.raises(Exception), auto_mesh:
         jax.jit(double)(placed(auto_mesh, "d"))
         with pytest.raises(st.ShardingError):
             jax.jit(double)(placed(auto_mesh, "t"))
@@ -82,6 +85,10 @@ def test_inside_scan_grad_and_remat(mesh: Mesh) -> None:
         def scanned(x: jax.Array) -> jax.Array:
             return jax.lax.scan(lambda c, _: (double(c), None), x, None, length=2)[0]
 
-        for f in (scanned, jax.grad(lambda x: double(x).sum()), jax.checkpoint(double),
-                  jax.grad(jax.checkpoint(lambda x: double(x).sum()))):
+        for f in (
+            scanned,
+            jax.grad(lambda x: double(x).sum()),
+            jax.checkpoint(double),
+            jax.grad(jax.checkpoint(lambda x: double(x).sum())),
+        ):
             jax.jit(f)(x)

@@ -72,7 +72,7 @@ def test_scopes_end_with_the_outermost_call() -> None:
         def other() -> None:
             try:
                 f(jnp.ones(5), jnp.ones(5))
-            except Exception as error:
+            except st.ShardTypeError as error:
                 errors.append(error)
 
         thread = threading.Thread(target=other)
