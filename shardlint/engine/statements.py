@@ -193,6 +193,7 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
     if found is not None:
         it.report(frame, found.code or "ST203", node.value.at, found.message, found.witness)
+        value = Unknown("does not fit its annotation")  # from here on the annotation is believed
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
 
 

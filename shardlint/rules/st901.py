@@ -7,28 +7,30 @@ class UnusedSuppression(Rule):
     """
     ## What it does
 
-    Reports a `# shardlint: ignore[…]` comment that silences nothing, for each code in it.
+    Reports a suppression comment that silences nothing.
 
     ## Why is this bad
 
-    The comment says that something is wrong here when nothing is, and would hide the next mistake on that line.
+    It hides the next finding on that line, which nobody has judged.
 
     ## Example
 
     ```python
+    import jax.numpy as jnp
     from shardtypes import f32
 
-    def double(x: f32['B M']) -> f32['B M']:
-        return x + x  # shardlint: ignore[ST201] fixed long ago
+    def f(x: f32['B M']) -> f32['B M']:
+        return x * 2  # shardlint: ignore[ST204] sizes agree
     ```
 
     ## Use instead
 
     ```python
+    import jax.numpy as jnp
     from shardtypes import f32
 
-    def double(x: f32['B M']) -> f32['B M']:
-        return x + x
+    def f(x: f32['B M']) -> f32['B M']:
+        return x * 2
     ```
     """
 

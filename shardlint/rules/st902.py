@@ -7,24 +7,24 @@ class UnparsableFile(Rule):
     """
     ## What it does
 
-    Reports a file that is no Python or cannot be decoded. The other files are still checked.
+    Reports a file that is no Python, cannot be decoded or cannot be read.
 
     ## Why is this bad
 
-    Nothing in such a file is checked, and what imports it is checked without knowing it.
+    Nothing in it is checked. The other files are.
 
     ## Example
 
     ```python
-    def double(x:
-        return x + x
+    def f(x:
+        return x
     ```
 
     ## Use instead
 
     ```python
-    def double(x):
-        return x + x
+    def f(x):
+        return x
     ```
     """
 

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class InvalidShapeString(Rule):
+    """
+    ## What it does
+
+    Reports text in an array annotation that is no shape string, at the column where it stops making sense.
+
+    ## Why is this bad
+
+    The annotation checks nothing, and raises as soon as the module is imported or the function called.
+
+    ## Example
+
+    ```python
+    from shardtypes import f32
+
+    def f(x: f32['batch embed/']) -> None: ...
+    ```
+
+    ## Use instead
+
+    ```python
+    from shardtypes import f32
+
+    def f(x: f32['batch embed/t']) -> None: ...
+    ```
+    """
+
+    code = "ST101"
+    name = "invalid-shape-string"

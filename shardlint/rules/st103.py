@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class UnknownMeshAxis(Rule):
+    """
+    ## What it does
+
+    Reports a mesh axis that no mesh of the configuration has. Without a configured mesh it is silent.
+
+    ## Why is this bad
+
+    The annotation can hold on no mesh of the project; usually the axis is misspelt.
+
+    ## Example
+
+    ```python
+    # mesh: d=2,t=4
+    from shardtypes import f32
+
+    def f(x: f32['batch/dd embed']) -> None: ...
+    ```
+
+    ## Use instead
+
+    ```python
+    # mesh: d=2,t=4
+    from shardtypes import f32
+
+    def f(x: f32['batch/d embed']) -> None: ...
+    ```
+    """
+
+    code = "ST103"
+    name = "unknown-mesh-axis"
