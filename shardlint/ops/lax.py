@@ -1,12 +1,21 @@
-"""Elementwise functions of ``jax.lax``: no promotion, equal shapes or scalars."""
+"""Elementwise functions of ``jax.lax``: no promotion, equal ranks or scalars."""
 
 from __future__ import annotations
 
 from shardlint import dtypes
-from shardlint.ops.arrays import array, arrays, dims_of, dtype_argument, size_of, sizes_argument, with_dtype
+from shardlint.ops.arrays import (
+    array,
+    arrays,
+    broadcast_dims,
+    dims_of,
+    dtype_argument,
+    shown,
+    size_of,
+    sizes_argument,
+    with_dtype,
+)
 from shardlint.ops.elementwise import cleared, names
-from shardlint.ops.joining import agree
-from shardlint.ops.registry import Call, model
+from shardlint.ops.registry import Call, OpError, model
 from shardlint.values import ArrayValue, Value
 
 
@@ -24,14 +33,15 @@ def unary(call: Call) -> Value:
 
 @model("x, y", *names("jax.lax", "add sub mul div rem max min pow atan2 nextafter"))
 def binary(call: Call) -> Value:
-    """Shapes are equal, or one is a scalar."""
+    """Ranks are equal, or one is a scalar; a dimension of 1 stretches."""
     x, y = arrays(call, "x", "y")
     dims = x.dims or y.dims
     if x.dims is None or y.dims is None:
         dims = None
     elif x.dims and y.dims:
-        agreed = agree(call, [x, y], None)
-        dims = None if agreed is None else tuple(agreed)
+        if len(x.dims) != len(y.dims):
+            raise OpError("ST204", f"{call.name}: ranks differ: {shown(x)} and {shown(y)}")
+        dims = broadcast_dims(call.name, [x, y], call.ctx)
     dtype = x.dtype if x.dtype == y.dtype and dtypes.is_kind(x.dtype, "floating") and x.weak == y.weak else None
     pending = frozenset[str]() if x.pending == y.pending == frozenset() else None
     return ArrayValue(dims, dtype, x.weak and dtype is not None, pending, x.manual or y.manual)

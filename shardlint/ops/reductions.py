@@ -84,7 +84,7 @@ def reduce(call: Call) -> Value:
         full = broadcast_dims(call.name, [value, where or UNKNOWN_ARRAY], call.ctx)
         if full is None or [dim.size for dim in full] != [dim.size for dim in value.dims]:
             dims = None  # a mask may widen the array
-    if value.dims == () and call.last in ("median", "nanmedian"):
+    if call.last in ("median", "nanmedian") and (not value.dims or any(dim.size == 0 for dim in value.dims)):
         dims = None
     _refuse_empty(call, value, dims)
     name, given = dtype_argument(call, call.get("dtype"))

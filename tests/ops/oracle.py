@@ -26,7 +26,7 @@ from shardlint.values import (
 )
 from shardtypes.lang import Size
 
-CASES = int(os.environ.get("ORACLE_CASES", "40"))
+CASES = int(os.environ.get("ORACLE_CASES", "15"))
 sampled = settings(
     max_examples=CASES,
     deadline=None,
