@@ -123,6 +123,7 @@ class _Run:
         self.report = report
         self.sources: dict[str, _Source] = {}
         self.paths: dict[Path, str] = {}
+        self.links: dict[str, dict[str, str]] = {}
         self.jobs = config.jobs or os.cpu_count() or 1
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -213,14 +214,18 @@ class _Run:
         roots = (files.source_root(source.file), *(self.config.root / s for s in self.config.src))
         for dotted in imported(source.module):
             path = files.locate(dotted, tuple(dict.fromkeys(roots)))
-            if path is None or path in self.paths or dotted in self.sources:
-                other = self.sources.get(self.paths.get(path, "")) if path else None
-                if other is not None and other.module is None and other.failure is None:
-                    yield other
+            if path is None:
                 continue
-            new = self._read(path, required=False, name=dotted)
-            if new is not None:
-                yield new
+            other = self.sources.get(self.paths.get(path, ""))
+            new = other is None
+            if other is None:
+                other = self._read(path, required=False, name=dotted)
+            if other is None:
+                continue
+            if other.file.module != dotted:
+                self.links.setdefault(source.file.module, {})[dotted] = other.file.module
+            if new or (other.module is None and other.failure is None):
+                yield other
 
     # --- analysis -----------------------------------------------------------------------------------------------
 
@@ -238,7 +243,7 @@ class _Run:
         if not fresh:
             return results
         state = _State(
-            Project({name: s.module for name, s in project.items() if s.module}),
+            Project({name: s.module for name, s in project.items() if s.module}, self.links),
             {name: (s.text, s.file.is_package) for name, s in project.items()},
             self.config,
             show_types,

@@ -79,7 +79,10 @@ def test_a_huge_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         (["--select", "ST99"], "'ST99' in --select is no rule code or beginning of one; `shardlint rules` lists them"),
-        (["--mesh", "d=0"], "--mesh: a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd=0'"),
+        (
+            ["--mesh", "d=0"],
+            "--mesh: a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd=0'",
+        ),
         (["explain", "ST000"], "there is no rule 'ST000'; `shardlint rules` lists them"),
         (["-"], "to check standard input give its name with --stdin-filename"),
     ],
