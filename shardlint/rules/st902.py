@@ -7,24 +7,24 @@ class UnparsableFile(Rule):
     """
     ## What it does
 
-    Reports a file that is no Python, cannot be decoded or cannot be read.
+    Reports a file that is no Python or cannot be decoded. The other files are still checked.
 
     ## Why is this bad
 
-    Nothing in it is checked. The other files are.
+    Nothing in such a file is checked, and what imports it is checked without knowing it.
 
     ## Example
 
     ```python
-    def f(x:
-        return x
+    def double(x:
+        return x + x
     ```
 
     ## Use instead
 
     ```python
-    def f(x):
-        return x
+    def double(x):
+        return x + x
     ```
     """
 

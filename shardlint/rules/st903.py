@@ -7,30 +7,29 @@ class UnknownCode(Rule):
     """
     ## What it does
 
-    Reports a code that no rule has, in a suppression or in the configuration.
+    Reports a code that no rule has, in a suppression comment or in the configuration, and a suppression comment that
+    names no code.
 
     ## Why is this bad
 
-    The suppression does nothing; usually the code is misspelt.
+    A mistyped code silences nothing, and a comment without a code would silence everything.
 
     ## Example
 
     ```python
-    import jax.numpy as jnp
     from shardtypes import f32
 
-    def f(x: f32['B M']) -> f32['B M']:
-        return x * 2  # shardlint: ignore[ST999] made up
+    def double(x: f32['B M']) -> f32['B M']:
+        return x + x  # shardlint: ignore[ST1201] a slip of the finger
     ```
 
     ## Use instead
 
     ```python
-    import jax.numpy as jnp
     from shardtypes import f32
 
-    def f(x: f32['B M']) -> f32['B M']:
-        return x * 2
+    def double(x: f32['B M']) -> f32['B M']:
+        return x + x
     ```
     """
 
