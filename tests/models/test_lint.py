@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,8 +27,7 @@ def test_the_command_line_reports_a_bug(tmp_path: Path) -> None:
     bug = next(bug for bug in ALL if bug.id == "transformer/einsum-letters-swapped")
     project = copy(bug.model, tmp_path)
     line = bug.apply(project)
-    command = [sys.executable, "-m", "shardlint", "--no-cache", "--format", "concise", bug.file]
-    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    result = run_python("-m", "shardlint", "--no-cache", "--format", "concise", bug.file, cwd=project)
     assert result.returncode == 1, result.stderr
     assert result.stdout.startswith(f"{bug.file}:{line}:"), result.stdout
 
