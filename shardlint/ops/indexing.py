@@ -47,6 +47,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardtypes.lang import Size
 
 AT = "jax.Array.at"
 
@@ -212,6 +213,9 @@ def _sliced(value: ArrayValue, dim: Dimension, item: SliceValue) -> Dimension:
         return dim
     if value.manual and dim.axes != ():
         return Dimension(None)
+    exact = _exact_length(dim, item)
+    if exact is not None:
+        return Dimension(Size.const(exact), () if dim.axes == () else None)
     step = 1 if is_none(item.step) else static_int(item.step)
     if step == -1 and is_none(item.lower) and is_none(item.upper):
         return dim
@@ -221,6 +225,17 @@ def _sliced(value: ArrayValue, dim: Dimension, item: SliceValue) -> Dimension:
     upper = dim.size if is_none(item.upper) else size_of(item.upper)
     axes = () if dim.axes == () else None
     return Dimension(slice_length(dim.size, lower, upper, step), axes)
+
+
+def _exact_length(dim: Dimension, item: SliceValue) -> int | None:
+    """The length where size and bounds are all known ints, steps of either sign included."""
+    parts = (item.lower, item.upper, item.step)
+    bounds = [static_int(part) for part in parts]
+    if dim.size is None or dim.size.constant is None or bounds[2] == 0:
+        return None
+    if any(bound is None and not is_none(part) for bound, part in zip(bounds, parts, strict=True)):
+        return None
+    return len(range(*slice(*bounds).indices(dim.size.constant)))
 
 
 # --- .at[…] ------------------------------------------------------------------------------------------------------

@@ -189,6 +189,8 @@ def cumulate(call: Call) -> Value:
     dims = value.dims
     if is_none(call["axis"]):
         dims = flattened(value)
+    elif value.dims == ():
+        raise UnknownArgument  # releases differ on whether a scalar has an axis 0
     elif value.dims is not None:
         try:
             one_axis(call, call["axis"], len(value.dims), value)
