@@ -7,7 +7,7 @@ import jax as jax  # the plugin makes jax.Array generic in a dtype and a shape; 
 _Text = TypeVar("_Text", covariant=True)
 
 # Compatible with everything by way of Any: mypy itself never compares shapes, the plugin does.
-class dims(Any, Generic[_Text]):
+class dims(Any, Generic[_Text]):  # type: ignore[misc]
     """A shape: ``dims[Literal['B/d L']]`` as declared, ``dims[inferred[Literal['B L']]]`` as worked out."""
 
 class inferred(Generic[_Text]):

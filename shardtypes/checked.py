@@ -317,7 +317,7 @@ def _wrap_class(target: type, local_names: dict[str, Any]) -> type:
             parts = [
                 _wrap(f, False, local_names) if f is not None else None for f in (member.fget, member.fset, member.fdel)
             ]
-            setattr(target, name, property(*parts, doc=member.__doc__))
+            setattr(target, name, property(parts[0], parts[1], parts[2], member.__doc__))
     return target
 
 

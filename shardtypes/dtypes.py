@@ -63,7 +63,7 @@ class DTypeClass(type):
     def __instancecheck__(cls, value: object) -> bool:
         import jax
 
-        return isinstance(value, (jax.Array, jax.ShapeDtypeStruct)) and accepts(cls, value.dtype)  # type: ignore[arg-type]  # only our own classes have this metaclass
+        return isinstance(value, (jax.Array, jax.ShapeDtypeStruct)) and accepts(cls, value.dtype)
 
     def __repr__(cls) -> str:
         return cls.__name__
@@ -77,10 +77,10 @@ class ArrayDType(metaclass=DTypeClass):
 
     family: ClassVar[bool] = False
 
-    def __class_getitem__(cls, shape: Text | ShapeSpec) -> ArrayType:
+    def __class_getitem__(cls, shape: Text | ShapeSpec | tuple[Text]) -> ArrayType:
         if type(shape) is bytes or type(shape) is str:
             return _array_type(cls, shape)
-        if type(shape) is tuple and len(shape) == 1:  # typing rebuilds aliases from their argument tuple
+        if isinstance(shape, tuple) and len(shape) == 1:  # typing rebuilds aliases from their argument tuple
             shape = shape[0]
         if isinstance(shape, ShapeSpec):
             shape = str(shape)
@@ -117,9 +117,10 @@ def shape_of_type(annotation: ArrayType) -> Shape:
 def _numpy_dtype(name: str) -> np.dtype[Any] | None:
     import jax.numpy as jnp
 
-    scalar = getattr(jnp, name, None)
+    scalar: Any = getattr(jnp, name, None)
     if scalar is not None:
-        return np.dtype(scalar)
+        found: np.dtype[Any] = np.dtype(scalar)
+        return found
     try:
         return np.dtype(name)
     except TypeError:
@@ -145,7 +146,7 @@ def accepts(dtype: type[ArrayDType], actual: Any) -> bool:
         if dtype.name == "any":
             return True
         return bool(jnp.issubdtype(actual, getattr(np, dtype.name)))
-    return numpy_dtype(dtype) == actual
+    return bool(numpy_dtype(dtype) == actual)
 
 
 def dtype_class(dtype: Any) -> type[ArrayDType]:

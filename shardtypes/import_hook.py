@@ -72,13 +72,14 @@ class _Instrument(ast.NodeTransformer):
             node.decorator_list.append(door)
         return node
 
-    def _inside(self, node: Any, function: bool) -> Any:
+    def _inside(self, node: Any, function: bool) -> ast.AST:
         before, self._in_function = self._in_function, function
         self._path.append(node.name)
         node.body = [self.visit(statement) for statement in node.body]
         self._path.pop()
         self._in_function = before
-        return node
+        result: ast.AST = node
+        return result
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         self.generic_visit(node)
@@ -99,7 +100,7 @@ class _Instrument(ast.NodeTransformer):
 def instrument(source: bytes, path: str) -> ast.Module:
     """The tree of a module with checks in it. Raises ``SyntaxError`` as Python does."""
     tree = ast.parse(source, path)
-    tree = _Instrument().visit(tree)
+    _Instrument().visit(tree)
     at = 0
     for statement in tree.body:
         future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
@@ -136,7 +137,7 @@ class _Loader(SourceFileLoader):
     def _compile(self, source: bytes, path: str, fullname: str) -> types.CodeType:
         try:
             tree = instrument(source, path)
-            return compile(tree, path, "exec", dont_inherit=True)  # type: ignore[no-any-return]  # "exec" gives code
+            return compile(tree, path, "exec", dont_inherit=True)
         except (ValueError, TypeError, RecursionError) as error:
             warnings.warn(
                 f"shardtypes cannot instrument {fullname} ({path}), so it is not checked: {error}", stacklevel=2

@@ -31,7 +31,7 @@ def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
 
 
 def _spec(dtype: Any, shape_spec: ShapeSpec | Shape | Text) -> ArraySpec:
-    kind = dtype_class(dtype)
+    kind: Any = dtype_class(dtype)
     shape = shape_of(shape_spec)
     return array_spec(kind[shape.text if shape.dialect == "shardtypes" else str(shape)])
 

@@ -24,7 +24,8 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Call
     old name). Parameters annotated ``int``, ``float``, ``str`` or ``bool`` are static. Usable as
     ``@partial(typed_shard_map, check_rep=False)`` and as ``@typed_shard_map(check_vma=False)``.
 
-    Raises ``TypeError``, when called, for a parameter or a result without annotation, and ``ValueError`` without a mesh.
+    Raises ``TypeError``, when called, for a parameter or a result without annotation, and ``ValueError``
+    without a mesh.
     """
     if f is None:
         return functools.partial(typed_shard_map, **options)

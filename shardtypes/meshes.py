@@ -15,7 +15,8 @@ AnyMesh = Any  # Mesh or AbstractMesh; JAX has no common public base
 
 def bound_axes() -> Mapping[str, int]:
     """Sizes of the axis names that collectives see here: those of ``shard_map``, ``pmap`` and ``vmap(axis_name=…)``."""
-    return core.get_axis_env().axis_sizes
+    sizes: Mapping[str, int] = core.get_axis_env().axis_sizes
+    return sizes
 
 
 def abstract_mesh() -> Any:

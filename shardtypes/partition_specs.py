@@ -105,7 +105,7 @@ def _map_tuple(
 
     if hasattr(base, "_fields"):
         hints = typing.get_type_hints(base, include_extras=True)
-        return base(*(item(i, hints.get(n, Any), f"{path}.{n}") for i, n in enumerate(base._fields)))  # type: ignore[attr-defined]  # a NamedTuple
+        return base(*(item(i, hints.get(n, Any), f"{path}.{n}") for i, n in enumerate(base._fields)))
     if not args:
         raise TypeError(f"{path or 'the type'}: {_show(annotation)} has no array type; write tuple[f32['…'], …]")
     if len(args) == 2 and args[1] is Ellipsis:

@@ -84,7 +84,7 @@ class Table:
         """Forget everything bound since ``mark``."""
         for table, size in zip((self.sizes, self.variadics, self.places), mark[:3], strict=True):
             while len(table) > size:
-                table.popitem()  # type: ignore[attr-defined]  # three dicts of different value types
+                table.popitem()
         del self.deferred[mark[3] :]
 
 

@@ -232,7 +232,7 @@ def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         raise ShardingError(_message(spec, unknown, value, mesh), site)
     explicit = axes_of_type(own, "Explicit") if own is not None else frozenset()
     if explicit:
-        dims = axes_of_spec(sharding.spec, len(aval.shape))
+        dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
         if dims is not None:
             actual = Layout(tuple(aval.shape), dims, own, pending_axes(aval), sharding)
             only = [None if axes is None else tuple(a for a in axes if a in explicit) for axes in declared]
@@ -312,7 +312,8 @@ def _comes_from_arguments(value: Any, limit: int = 5000) -> bool:
 
     False where JAX does not tell: then nothing is certain.
     """
-    stack, seen = [value], set()
+    stack: list[Any] = [value]
+    seen: set[int] = set()
     while stack and len(seen) < limit:
         item = stack.pop()
         if id(item) in seen:

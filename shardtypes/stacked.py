@@ -34,7 +34,8 @@ def stack(dims: str, inner: Any) -> Any:
     """The stacked type."""
     if isinstance(inner, ArrayType):
         text = inner.__args__[0].decode()
-        return inner.__origin__[f"{dims} {text}".strip()]
+        dtype: Any = inner.__origin__
+        return dtype[f"{dims} {text}".strip()]
     if is_pytree_dataclass(inner):
         return _stack_class(dims, inner)
     origin, args = typing.get_origin(inner), typing.get_args(inner)
@@ -69,7 +70,8 @@ def _stack_class(dims: str, inner: Any) -> type:
     made.__shardtypes_fields__ = {  # type: ignore[attr-defined]  # read by field_types
         field: hint if is_static(base, field) else stack(dims, hint) for field, hint in resolved.items()
     }
-    made.__reduce__ = _reduce  # type: ignore[method-assign]  # the class has no name in its module to be found by
+    # The class has no name in its module to be found by.
+    made.__reduce__ = _reduce  # type: ignore[method-assign,assignment]
     return made
 
 

@@ -230,8 +230,8 @@ def register_with_typeguard() -> None:
     _registered = True
     typeguard.checker_lookup_functions.insert(0, lookup)
     _transformer.AnnotationTransformer = _AnnotationTransformer  # type: ignore[misc]  # typeguard offers no other way
-    _decorators.TypeguardTransformer = _Transformer  # type: ignore[misc]  # as above
-    _importhook.TypeguardTransformer = _Transformer  # type: ignore[misc]  # as above
+    for module in (_decorators, _importhook):  # each has its own reference to the class
+        setattr(module, "TypeguardTransformer", _Transformer)  # noqa: B010 - not a name that it exports
     _importhook.OPTIMIZATION += "shardtypes"  # bytecode made without this treatment must not be used with it
     _instrument = _decorators.instrument
 
@@ -243,4 +243,4 @@ def register_with_typeguard() -> None:
         inner = _instrument(function.__wrapped__)
         return inner if isinstance(inner, str) else scope(inner)
 
-    _decorators.instrument = instrument
+    setattr(_decorators, "instrument", instrument)  # noqa: B010 - as above

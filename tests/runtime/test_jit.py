@@ -66,10 +66,14 @@ def test_a_constraint_inside_is_seen(mesh: Mesh) -> None:
 
 
 def test_other_devices_same_names_under_a_legacy_mesh(auto_mesh: Mesh) -> None:
-    with pytest.warns(DeprecationWarning, match="with mesh") if hasattr(jax, "set_mesh") else pytest.raises(Exception), auto_mesh:
+    with pytest.warns(DeprecationWarning, match="with mesh"):
+        auto_mesh.__enter__()
+    try:
         jax.jit(double)(placed(auto_mesh, "d"))
         with pytest.raises(st.ShardingError):
             jax.jit(double)(placed(auto_mesh, "t"))
+    finally:
+        auto_mesh.__exit__(None, None, None)
 
 
 def test_the_users_executable_is_not_changed(auto_mesh: Mesh) -> None:
