@@ -15,13 +15,16 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
-from shardlint.engine.types import ClassType, says_something
+from shardlint.engine.types import ArrayType, ClassType, says_something
 from shardlint.events import Event
 from shardlint.project import Project
 from shardlint.values import ClassValue, FunctionValue, Unknown
-from shardtypes.lang import Bindings
+from shardtypes.lang import Bindings, Size
 
 __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
+
+
+_RANKS = (0, 1, 2, 3)  # how many dimensions ``*name`` may stand for
 
 
 class HasMesh(Protocol):
@@ -68,11 +71,33 @@ class run:
         it.steps = 0
         func = FunctionValue(node, self.module.name, closure, owner, node.name)
         try:
-            self._body(node, owner, closure, func)
+            self._ranks(node, owner, closure, func)
         except StepLimit:
             it.stack.clear()
 
-    def _body(self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue) -> None:
+    def _ranks(self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue) -> None:
+        """Evaluate the body; where a parameter's rank is open, for several ranks: certain is what fails for all."""
+        it = self.it
+        types_ = [resolve(it, param.annotation, self.module.name) for param in node.params]
+        if not any(isinstance(t, ArrayType) and t.shape is not None and t.shape.rank is None for t in types_):
+            self._body(node, owner, closure, func, None)
+            return
+        before = it.events
+        runs: list[dict[object, Event]] = []
+        for rank in _RANKS:
+            it.events = {}
+            try:
+                self._body(node, owner, closure, func, rank)
+            finally:
+                runs.append(it.events)
+                it.events = before
+        for key, event in runs[1].items():
+            if all(key in one for one in runs):
+                it.events.setdefault(key, event)
+
+    def _body(
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None
+    ) -> None:
         it, module = self.it, self.module.name
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
         known: set[str] = set(closure.bindings.sizes)
@@ -87,8 +112,11 @@ class run:
                     )
                     continue
                 known |= strings._names(it, type_)
+            if isinstance(type_, ArrayType) and rank is not None:
+                _open_rank(it, frame, type_, rank)
             frame.variables[param.name] = parameter_value(it, frame, param, type_)
         strings.check_result_names(it, frame, node, module, known)
+        frame.named = frozenset(frame.bindings.sizes) | known
         promise = resolve(it, node.returns, module)
         if says_something(promise) and not node.is_generator:
             frame.promise = promise
@@ -99,6 +127,16 @@ class run:
             it.stack.pop()
         for inner in _nested(node.body):
             self._function(inner, None, frame)
+
+
+def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> None:
+    """Let the ``*name`` of a parameter stand for ``rank`` dimensions."""
+    for dim in type_.shape.dims if type_.shape is not None else ():
+        name = dim.name or "..."
+        if dim.kind == "variadic" and name not in frame.bindings.variadics:
+            # each '...' may be something else, so its sizes stay unknown
+            sizes = [Size.symbol(f"{name}_{i}") if dim.name else None for i in range(rank)]
+            frame.bindings.bind_variadic(name, tuple(sizes))
 
 
 def _is_static(node: ir.Function) -> bool:

@@ -81,6 +81,9 @@ def call(
     it.step()
     match func:
         case FunctionValue():
+            spec = collectives.by_spec(it, frame, f"{func.module}.{func.name}", args, at, operands)
+            if spec is not None:
+                return spec
             return call_function(it, frame, func, args, kwargs, at, places)
         case PartialValue():
             shifted = (*[at] * len(func.args), *places)
@@ -115,7 +118,7 @@ def _method(
         ctx = it.context(frame, at)
         plain = {name: known(value) for name, value in kwargs.items()}
         result = ops.method(func.receiver, func.name, [known(a) for a in args], plain, ctx)
-        frame.facts = ctx.facts
+        it.keep_facts(frame, ctx)
         it.note_unmodelled(result)
         return result
     except OpError as error:
@@ -259,7 +262,6 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
             result = join_all(results) if results else Literal(None)
     finally:
         it.stack.pop()
-    frame.facts = frame.facts
     if key is not None and _hashable(key) and len(it.events) == count:
         it.memo[key] = result
     return result

@@ -26,18 +26,19 @@ def by_spec(
 ) -> Value | None:
     """The result of a spec-string operation, None if the call is none."""
     head, _, last = qualname.rpartition(".")
-    if last not in _NAMES or head.startswith(("jax", "numpy", "einops")) or len(args) < 2:
+    if last not in _NAMES or head.split(".")[0] in ("jax", "numpy", "einops") or len(args) < 2:
         return None
     text = args[0].value if isinstance(args[0], Literal) and isinstance(args[0].value, str) else None
     if text is None or "->" not in text:
         return None
-    left, _, right = text.partition("->")
+    # index_unreduced brackets the dimension that it looks up: '[V/t] M, B/d L -> B/d L M'
+    left, _, right = text.replace("[", "").replace("]", "").partition("->")
+    parts = [part.strip() for part in (*left.split(","), right)]
+    if not any("/" in part or " " in part for part in parts):
+        return None  # 'bd,df->bf' may mean letters
     try:
-        sides = [parse(part.strip()) for part in _split(left)]
-        result = parse(right.strip())
+        *sides, result = (parse(part) for part in parts)
     except ShapeSyntaxError:
-        return None
-    if last == "index_unreduced":
         return None
     arrays = args[1:]
     bindings = Bindings()
@@ -52,15 +53,12 @@ def by_spec(
                     it.report(frame, "ST205", place, message, mismatch.witness)
                     bindings = Bindings()
                     break
-    return _result(result, bindings, arrays)
+    return _result(result, bindings, arrays, last == "index_unreduced")
 
 
-def _split(left: str) -> list[str]:
-    return left.split(",")
-
-
-def _result(shape: Shape, bindings: Bindings, arrays: list[Value]) -> Value:
-    dtypes = {value.dtype for value in arrays if isinstance(value, ArrayValue)}
+def _result(shape: Shape, bindings: Bindings, arrays: list[Value], gathers: bool) -> Value:
+    arrays = arrays[:1] if gathers else arrays  # the indices do not decide the dtype
+    dtypes = {value.dtype if isinstance(value, ArrayValue) else None for value in arrays}
     dims = []
     for dim in shape.dims:
         if dim.kind == "variadic":

@@ -131,7 +131,7 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
     try:
         ctx = it.context(frame)
         result = ops.index(receiver, index, ctx)
-        frame.facts = ctx.facts
+        it.keep_facts(frame, ctx)
         return result
     except OpError as error:
         return it.op_error(frame, error, expr.at)
@@ -180,7 +180,7 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, ex
     try:
         ctx = it.context(frame)
         result = ops.binary(op, known(left), known(right), ctx)
-        frame.facts = ctx.facts
+        it.keep_facts(frame, ctx)
         return result
     except OpError as error:
         return it.op_error(frame, error, expr.at)

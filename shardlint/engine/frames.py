@@ -24,6 +24,7 @@ class Frame:
     returned: list[Value] = field(default_factory=list)
     silent: int = 0
     checking: bool = False
+    named: frozenset[str] = frozenset()
     declared: dict[str, ir.Expr] = field(default_factory=dict)
     jumps: list[dict[str, Value]] = field(default_factory=list)
 

@@ -19,7 +19,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Size
+from shardtypes.lang import Facts, Size
 
 MAX_STEPS = 20_000
 _BUILTINS = frozenset(
@@ -172,6 +172,14 @@ class Interpreter:
     def evaluate(self, frame: Frame, expr: ir.Expr) -> Value:
         return expressions.evaluate(self, frame, expr)
 
+    def keep_facts(self, frame: Frame, ctx: OpContext) -> None:
+        """Facts that an op found hold from here on. That something divides a size which nothing explains is left
+        out: it decides nothing, and would keep every comparison near it undecided."""
+        facts = ctx.facts
+        if facts is not frame.facts:
+            added = [f for f in facts.items if f.kind != "divides" or not (f.left.is_opaque or f.right.is_opaque)]
+            frame.facts = facts if len(added) == len(facts.items) else Facts(tuple(added))
+
     def assign(self, frame: Frame, target: ir.Expr, value: Value) -> None:
         statements.assign(self, frame, target, value)
 
@@ -187,7 +195,7 @@ class Interpreter:
         """A modelled function; the facts it adds stay on the path."""
         ctx = self.context(frame, at)
         result = ops.apply(qualname, args, kwargs, ctx)
-        frame.facts = ctx.facts
+        self.keep_facts(frame, ctx)
         self.note_unmodelled(result)
         return result
 

@@ -107,7 +107,7 @@ def _array(it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[
         if dims is None:
             continue
         if dim.kind == "variadic":
-            known = bindings.variadics.get(dim.name) if dim.name else None
+            known = bindings.variadics.get(dim.name or "...")
             dims = None if known is None else dims + [Dimension(size, axes) for size in known]
         elif dim.kind == "size" and dim.size is not None:
             dims.append(Dimension(dim.size.substitute(bindings.sizes), axes))

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import matching
+from shardlint.engine import matching, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, evaluate
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_variables
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import constant, element, iterate, truth
-from shardlint.engine.types import AnyType, ScalarType
+from shardlint.engine.types import AnyType, ArrayType, ScalarType
 from shardlint.values import (
     ArrayValue,
     ExternalValue,
@@ -193,7 +193,8 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
     if found is not None:
         it.report(frame, found.code or "ST203", node.value.at, found.message, found.witness)
-        value = Unknown("does not fit its annotation")  # from here on the annotation is believed
+        assign(it, frame, node.target, Unknown("does not fit its annotation"))
+        return
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
 
 
@@ -208,6 +209,8 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     frame.bindings.rollback(mark)
     if found is not None:
         it.report(frame, found.code or "ST201", node.value.at, found.message, found.witness, _declared(found))
+    elif frame.named and isinstance(frame.promise, ArrayType) and isinstance(value, ArrayValue):
+        strings.check_result_alias(it, frame, frame.promise, value)
 
 
 def _declared(found: matching.Problem) -> tuple[tuple[str, int, str], ...]:

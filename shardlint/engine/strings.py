@@ -10,7 +10,7 @@ from shardlint import ir
 from shardlint.engine.annotations import array_form, resolve, shape_text
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
-from shardlint.values import ExternalValue
+from shardlint.values import ArrayValue, ExternalValue
 from shardtypes.lang import Shape, ShapeSyntaxError, parse
 
 if TYPE_CHECKING:
@@ -103,6 +103,23 @@ def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module:
                 span = (dim.span.start, dim.span.start + len(name))
                 message = f"only the result of {node.name} has a dimension {name!r}; did you mean {near[0]!r}?"
                 it.report(frame, "ST105", array.at, message, span=span)
+
+
+def check_result_alias(it: Interpreter, frame: Frame, array: ArrayType, value: ArrayValue) -> None:
+    """A name that only the result has, where the value certainly has a size of the parameters."""
+    shape, function = array.shape, frame.function
+    if shape is None or function is None or value.dims is None or shape.rank != len(value.dims):
+        return
+    promised = shape.names
+    for dim, actual in zip(shape.dims, value.dims, strict=True):
+        name = dim.name if dim.kind == "size" else None
+        if name is None or name in frame.named or actual.size is None or shape.dialect != "shardtypes":
+            continue
+        other = actual.size.symbol_name
+        if other is not None and other != name and other in frame.named and other not in promised:
+            span = (dim.span.start, dim.span.start + len(name))
+            message = f"only the result of {function.name} has a dimension {name!r}; the value has {other!r} there"
+            it.report(frame, "ST105", array.at, message, span=span)
 
 
 def _words(text: str) -> list[str]:

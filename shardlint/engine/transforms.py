@@ -35,6 +35,7 @@ _TRANSPARENT = frozenset(
     builtins.staticmethod jax.experimental.checkify.checkify shardtypes.checked.typechecked flax.nnx.jit
     flax.linen.jit flax.linen.remat""".split()
 )
+_REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax.pmin"})
 _GRADS = {"jax.grad": False, "jax.value_and_grad": True, "equinox.filter_grad": False,
           "equinox.filter_value_and_grad": True}  # fmt: skip
 
@@ -206,6 +207,8 @@ def control(
     """``lax.scan`` and ``lax.cond``; None for any other function."""
     from shardlint.engine.calls import call
 
+    if qualname in _REDUCING and args:
+        return _reduced(args[0], mean=qualname == "jax.lax.pmean")
     if qualname == "jax.lax.scan":
         given = {**dict(zip(("f", "init", "xs", "length"), args, strict=False)), **kwargs}
         if "f" not in given or "init" not in given:
@@ -238,6 +241,22 @@ def control(
         carried(it, frame, args[2], result, "while_loop", at)
         return _settled(args[2], result)
     return None
+
+
+def _reduced(value: Value, mean: bool) -> Value:
+    """A reduction over mesh axes keeps the shape of every array in the tree; sums of bools are ints."""
+    match value:
+        case ArrayValue(dtype=dtype):
+            keeps = dtype is not None and dtype != "bool" and not (mean and dtype.startswith(("int", "uint")))
+            return replace(value, dtype=dtype if keeps else None, pending=None)
+        case SequenceValue(items=items):
+            return replace(value, items=tuple(_reduced(item, mean) for item in items))
+        case DictValue(items=pairs):
+            return DictValue(tuple((key, _reduced(item, mean)) for key, item in pairs))
+        case InstanceValue(fields=fields):
+            return replace(value, fields=tuple((name, _reduced(item, mean)) for name, item in fields))
+        case _:
+            return Unknown("reduced over mesh axes")
 
 
 def _settled(before: Value, after: Value) -> Value:
