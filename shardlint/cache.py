@@ -13,6 +13,7 @@ import os
 import pickle
 import sys
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,26 @@ class Cache:
             os.replace(name, target)
         except (OSError, RecursionError):
             return
+
+    def prune(self) -> None:
+        """Once a day, forget the entries that are older than a month; those still in use come back."""
+        if self._folder is None or not self._folder.is_dir():
+            return
+        stamp, now = self._folder / ".pruned", time.time()
+        try:
+            if stamp.exists() and now - stamp.stat().st_mtime < _DAY:
+                return
+            stamp.touch()
+            for path in self._folder.glob("??/*"):
+                if now - path.stat().st_mtime > _KEEP:
+                    path.unlink()
+        except OSError:
+            # Another run is pruning, or the folder is read-only: nothing depends on it.
+            return
+
+
+_DAY = 24 * 3600
+_KEEP = 30 * _DAY
 
 
 def digest(*parts: str | bytes) -> str:

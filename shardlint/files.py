@@ -18,12 +18,13 @@ SKIPPED_FOLDERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A Python file: its real path, the path to print, its module name."""
+    """A Python file: its path, the path to print, its module name, and the folder that the name starts from."""
 
     path: Path
     shown: str
     module: str
     is_package: bool
+    root: Path
 
 
 class MissingPath(Exception):
@@ -90,20 +91,14 @@ def shown(path: Path) -> str:
 def source_file(path: Path, name: str | None = None) -> SourceFile:
     """The file with its module name: the dotted path from the folder that holds its outermost package."""
     is_package = path.name == "__init__.py"
-    if name is None:
-        parts = [] if is_package else [path.stem]
-        folder = path.parent
-        while (folder / "__init__.py").is_file() and folder.name:
-            parts.insert(0, folder.name)
-            folder = folder.parent
-        name = ".".join(parts) or path.parent.name
-    return SourceFile(path, shown(path), name, is_package)
-
-
-def source_root(file: SourceFile) -> Path:
-    """The folder that ``file.module`` is relative to."""
-    up = file.module.count(".") + (1 if file.is_package else 0)
-    return file.path.parents[up] if up < len(file.path.parents) else file.path.parent
+    if name is not None:
+        return SourceFile(path, shown(path), name, is_package, path.parents[name.count(".") + is_package])
+    parts = [] if is_package else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.name:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return SourceFile(path, shown(path), ".".join(parts) or path.parent.name, is_package, folder)
 
 
 @cache

@@ -7,8 +7,11 @@ position is wanted (see ``shardlint.positions``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,18 @@ class Node:
     """Anything that has a place in a file. ``at`` is -1 for nodes made up by the lowering."""
 
     at: int
+
+    def __reduce__(self) -> tuple[type[Node], tuple[object, ...]]:
+        # What dataclasses do for slots looks up the fields of every single object; cached forms hold thousands.
+        return type(self), _fields(type(self))(self)
+
+
+@cache
+def _fields(cls: Any) -> Callable[[object], tuple[object, ...]]:
+    names = [f.name for f in fields(cls)]
+    if len(names) == 1:
+        return lambda node: (getattr(node, names[0]),)
+    return attrgetter(*names)
 
 
 # --- expressions -----------------------------------------------------------------------------------------------

@@ -10,18 +10,18 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from shardlint import files, ir, messages
 from shardlint.cache import Cache, digest
 from shardlint.config import Config
 from shardlint.files import SourceFile
 from shardlint.imports import imported
-from shardlint.lower import UnparsableFile, check_syntax, lower
 from shardlint.project import Project
-from shardlint.relevance import relevant
+from shardlint.relevance import imported_names, relevant
 from shardlint.selection import Selection, config_findings, suppressed
 from shardlint.suppress import MARK
+from shardlint.syntax import UnparsableFile, check_syntax
 from shardtypes.lang.diagnostics import Diagnostic, Place
 
 #: Below this much new source text, starting processes costs more than it saves.
@@ -69,11 +69,18 @@ class _Found:
 
 @dataclass(slots=True)
 class _Source:
+    """One file. ``summary`` is known once it is lowered; ``module`` is only loaded where something is analysed."""
+
     file: SourceFile
     text: bytes
     key: str
+    summary: _Summary | None = None
     module: ir.Module | None = None
     failure: UnparsableFile | None = None
+
+
+_Summary: TypeAlias = tuple[tuple[str, ...], tuple[ir.Suppression, ...]]
+"""What a file imports, and its suppression comments."""
 
 
 def check(
@@ -97,7 +104,7 @@ def check(
     for diagnostic in config_findings(config):
         report.diagnostics.append(diagnostic)
     relevant_names = run.lower_all(requested)
-    results = run.analyse([s for s in requested if s.file.module in relevant_names and s.module], show_types)
+    results = run.analyse([s for s in requested if s.file.module in relevant_names and s.summary], show_types)
     for source in requested:
         if source.failure is not None:
             report.diagnostics += selection.keep(source.file.path, [_unparsable(source.failure)])
@@ -106,11 +113,12 @@ def check(
         if found.crash is not None:
             report.problems.append(found.crash[0])
             report.tracebacks.append(found.crash[1])
-        comments = source.module.suppressions if source.module else ()
+        comments = source.summary[1] if source.summary else ()
         chosen = selection.keep_pairs(source.file.path, zip(found.raw, found.anchors, strict=True))
         kept, extra = suppressed(chosen, comments, source.file.shown, selection, complete=found.crash is None)
         report.diagnostics += kept + selection.keep(source.file.path, extra)
         report.types += found.types
+    run.cache.prune()
     report.diagnostics.sort(key=lambda d: (d.place, d.code, d.message))
     return report
 
@@ -165,7 +173,8 @@ class _Run:
 
     def lower_all(self, requested: Sequence[_Source]) -> set[str]:
         """Lower what matters of ``requested`` and all that it imports. Returns the names of what matters."""
-        names = relevant({s.file.module: (s.file.module, s.text) for s in requested})
+        outside = {s.file.module for s in requested if self._imports_unread(s)}
+        names = relevant({s.file.module: (s.file.module, s.text) for s in requested}, outside)
         pending = []
         for source in requested:
             if source.file.module in names or MARK in source.text:
@@ -176,6 +185,22 @@ class _Run:
             self._lower(pending)
             pending = [new for source in pending for new in self._imports(source)]
         return names
+
+    def _imports_unread(self, source: _Source) -> bool:
+        """Does the text import a project file that is not among the requested ones, whose text was not seen?"""
+        for name in imported_names(source.text):
+            dots = len(name) - len(name.lstrip("."))
+            roots = self._roots(source.file) if not dots else (source.file.path.parents[dots - 1],)
+            parts = name[dots:].split(".")
+            for end in range(1, len(parts) + 1):
+                path = files.locate(".".join(parts[:end]), roots)
+                if path is not None and path not in self.paths:
+                    return True
+        return False
+
+    def _roots(self, file: SourceFile) -> tuple[Path, ...]:
+        roots = (file.root, *(self.config.root / s for s in self.config.src))
+        return tuple(dict.fromkeys(roots))
 
     def _syntax_only(self, source: _Source, pending: list[_Source]) -> None:
         """A file that can have no finding still has to be Python; the interpreter's own parser is quickest."""
@@ -193,15 +218,20 @@ class _Run:
     def _lower(self, sources: Sequence[_Source]) -> None:
         fresh = []
         for source in sources:
-            source.module = self.cache.get(source.key)
-            if source.module is None:
+            source.summary = self.cache.get(digest("summary", source.key))
+            if source.summary is None:
                 fresh.append(source)
-        tasks = [(s.text, s.file.module, s.file.shown, s.file.is_package) for s in fresh]
-        size = sum(len(s.text) for s in fresh)
-        for source, result in zip(fresh, self._map(_lower_one, tasks, size, None), strict=True):
+        self._lower_fresh(fresh)
+
+    def _lower_fresh(self, sources: Sequence[_Source]) -> None:
+        tasks = [(s.text, s.file.module, s.file.shown, s.file.is_package) for s in sources]
+        size = sum(len(s.text) for s in sources)
+        for source, result in zip(sources, self._map(_lower_one, tasks, size, None), strict=True):
             if isinstance(result, ir.Module):
                 source.module = result
+                source.summary = (imported(result), result.suppressions)
                 self.cache.put(source.key, result)
+                self.cache.put(digest("summary", source.key), source.summary)
             elif isinstance(result, UnparsableFile):
                 source.failure = result
             else:
@@ -209,11 +239,11 @@ class _Run:
 
     def _imports(self, source: _Source) -> Iterator[_Source]:
         """Project files that ``source`` imports and that were not read yet."""
-        if source.module is None:
+        if source.summary is None:
             return
-        roots = (files.source_root(source.file), *(self.config.root / s for s in self.config.src))
-        for dotted in imported(source.module):
-            path = files.locate(dotted, tuple(dict.fromkeys(roots)))
+        roots = self._roots(source.file)
+        for dotted in source.summary[0]:
+            path = files.locate(dotted, roots)
             if path is None:
                 continue
             other = self.sources.get(self.paths.get(path, ""))
@@ -224,38 +254,34 @@ class _Run:
                 continue
             if other.file.module != dotted:
                 self.links.setdefault(source.file.module, {})[dotted] = other.file.module
-            if new or (other.module is None and other.failure is None):
+            if new or (other.summary is None and other.failure is None):
                 yield other
 
     # --- analysis -----------------------------------------------------------------------------------------------
 
     def analyse(self, wanted: Sequence[_Source], show_types: bool) -> dict[str, _Found]:
-        project = {name: s for name, s in sorted(self.sources.items()) if s.module is not None}
-        everything = digest(self.config.analysis_key, *(s.key for s in project.values()))
-        results: dict[str, _Found] = {}
-        fresh = []
-        for source in wanted:
-            hit = None if show_types else self.cache.get(digest("found", everything, source.file.module))
-            if hit is None:
-                fresh.append(source)
-            else:
-                results[source.file.module] = _Found(*hit)
-        if not fresh:
-            return results
+        """The findings in ``wanted``, all lowered. One entry of the cache holds those of the whole run."""
+        project = {name: s for name, s in sorted(self.sources.items()) if s.summary is not None}
+        names = [s.file.module for s in wanted]
+        key = digest("found", self.config.analysis_key, *names, "", *(s.key for s in project.values()))
+        hit = None if show_types or not wanted else self.cache.get(key)
+        if hit is not None:
+            return {name: _Found(*found) for name, found in zip(names, hit, strict=True)}
+        for source in project.values():
+            source.module = source.module or self.cache.get(source.key)
+        self._lower_fresh([s for s in project.values() if s.module is None])
         state = _State(
             Project({name: s.module for name, s in project.items() if s.module}, self.links),
             {name: (s.text, s.file.is_package) for name, s in project.items()},
             self.config,
             show_types,
         )
-        names = [s.file.module for s in fresh]
-        size = sum(len(s.text) for s in fresh)
+        size = sum(len(s.text) for s in wanted)
+        results: dict[str, _Found] = {}
         for name, result in zip(names, self._map(_analyse_one, names, size, state), strict=True):
-            if result is None:
-                result = _Found(crash=(messages.worker_died(), ""))
-            results[name] = result
-            if result.crash is None and not show_types:
-                self.cache.put(digest("found", everything, name), (result.raw, result.anchors))
+            results[name] = result if result is not None else _Found(crash=(messages.worker_died(), ""))
+        if not show_types and all(found.crash is None for found in results.values()):
+            self.cache.put(key, [(found.raw, found.anchors) for found in results.values()])
         return results
 
     def _map(self, work: Callable[[T], R], tasks: Sequence[T], size: int, state: _State | None) -> Iterator[R | None]:
@@ -297,6 +323,9 @@ def _set_state(state: _State | None) -> None:
 
 
 def _lower_one(task: tuple[bytes, str, str, bool]) -> ir.Module | UnparsableFile:
+    # libcst takes a good part of a second to import: not in a run that finds everything in the cache.
+    from shardlint.lower import lower
+
     try:
         return lower(*task).module
     except UnparsableFile as error:

@@ -1,0 +1,87 @@
+"""Is a file Python at all? By the running interpreter's own parser, without libcst."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+
+from shardlint import messages
+
+# libcst's parser recurses without a bound and ends the process on a few thousand brackets; Python's own refuses
+# more than 200, and other nesting before libcst is in danger.
+_TOO_DEEP = ("too many nested parentheses", "too many statically nested blocks", "too many levels of indentation")
+
+
+class UnparsableFile(Exception):
+    """Text that is no Python. ``line`` and ``column`` are 1-based."""
+
+    def __init__(self, path: str, line: int, column: int, message: str) -> None:
+        super().__init__(f"{path}:{line}:{column}: {message}")
+        self.path = path
+        self.line = line
+        self.column = column
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[UnparsableFile], tuple[str, int, int, str]]:
+        # Exceptions travel between processes by their args, which are one text here.
+        return type(self), (self.path, self.line, self.column, self.message)
+
+
+def check_syntax(source: bytes, path: str) -> SyntaxError | None:
+    """What the running interpreter's grammar has against this text, if anything; a newer one may still accept it.
+
+    Raises:
+        UnparsableFile: bytes that cannot be decoded, or nesting that no parser accepts.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except (RecursionError, MemoryError):
+        raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
+    except UnicodeDecodeError as error:
+        raise undecodable(path, source, error) from None
+    except (SyntaxError, ValueError) as error:
+        if isinstance(error, SyntaxError) and (error.msg or "").startswith(_TOO_DEEP):
+            raise UnparsableFile(path, error.lineno or 1, 1, messages.too_deep()) from None
+        if _brackets(source) > 200:
+            raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
+        return error if isinstance(error, SyntaxError) else SyntaxError(str(error))
+    return None
+
+
+def decodable(source: bytes) -> bool:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        source.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError):
+        return False
+    return True
+
+
+def undecodable(path: str, source: bytes, error: Exception) -> UnparsableFile:
+    if isinstance(error, SyntaxError):
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError as precise:
+            error = precise
+    if isinstance(error, UnicodeDecodeError):
+        start = source.rfind(b"\n", 0, error.start) + 1
+        column = len(source[start : error.start].decode("utf-8", "replace")) + 1
+        reason = f"byte 0x{source[error.start]:02x} is not {error.encoding}"
+        return UnparsableFile(path, source.count(b"\n", 0, error.start) + 1, column, messages.decode(reason))
+    return UnparsableFile(path, 1, 1, messages.decode(str(error)))
+
+
+def _brackets(source: bytes) -> int:
+    """The deepest nesting of brackets, strings and comments not told apart."""
+    depth = deepest = 0
+    for byte in source:
+        if byte in b"([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b")]}":
+            depth -= 1
+    return deepest

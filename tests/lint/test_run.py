@@ -1,0 +1,185 @@
+"""A whole run over small projects: imports followed, cache, processes, failures of our own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardlint import run as running
+from shardlint.cli import main
+from shardlint.config import Config
+from shardlint.run import check
+from tests.support import run_python
+
+WRONG = "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['M B']:\n    return x\n"
+RIGHT = "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['B M']:\n    return x\n"
+Write = Callable[[dict[str, str]], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    def write(files: dict[str, str]) -> Path:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return tmp_path
+
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return write
+
+
+def found(*paths: str, cache: bool = False, **settings: object) -> list[tuple[str, str, int]]:
+    report = check(paths or (".",), Config().with_options(**settings), cache=cache)
+    assert report.problems == []
+    return [(d.code, d.place.path, d.place.line) for d in report.diagnostics]
+
+
+def test_a_finding_has_its_place(write: Write) -> None:
+    write({"a.py": WRONG, "b.py": RIGHT})
+    assert found() == [("ST201", "a.py", 3)]
+
+
+@pytest.mark.parametrize("how", ["after", "above"])
+def test_suppression(write: Write, how: str) -> None:
+    comment = "# shardlint: ignore[ST201] on purpose"
+    after = WRONG.replace("return x", f"return x  {comment}")
+    above = WRONG.replace("    return x", f"    {comment}\n    return x")
+    write({"a.py": after if how == "after" else above})
+    assert found() == []
+
+
+COMMON = {"common.py": "from shardtypes import f32 as floats\n"}
+USER = "from common import floats\ndef f(x: floats['B M']) -> floats['M B']:\n    return x\n"
+
+
+@pytest.mark.parametrize("paths", [(".",), ("user.py",), ("user.py", "common.py")])
+def test_a_file_without_any_library_name_is_checked_if_it_imports_one_that_has(
+    write: Write, paths: tuple[str, ...]
+) -> None:
+    write({**COMMON, "user.py": USER})
+    assert found(*paths) == [("ST201", "user.py", 3)]
+
+
+def test_relative_imports_of_files_that_were_not_asked_for(write: Write) -> None:
+    write({"p/__init__.py": "", "p/common.py": COMMON["common.py"], "p/user.py": USER.replace("common", ".common")})
+    assert found("p/user.py") == [("ST201", "p/user.py", 3)]
+
+
+def test_sources_below_src(write: Write) -> None:
+    write({"src/common.py": COMMON["common.py"], "tests/user.py": USER})
+    assert found("tests") == [("ST201", "tests/user.py", 3)]
+
+
+def test_two_folders_of_scripts_with_the_same_names(write: Write) -> None:
+    harmless = "floats = {'B M': 1, 'M B': 2}\n"
+    write({"a/common.py": harmless, "a/user.py": USER, "b/common.py": COMMON["common.py"], "b/user.py": USER})
+    assert found() == [("ST201", "b/user.py", 3)]
+
+
+def test_the_cache_changes_nothing(write: Write) -> None:
+    folder = write({**COMMON, "user.py": USER, "bad.py": "x = (\n", "plain.py": "x = 1\n"})
+    first = found(cache=True)
+    assert [code for code, _, _ in first] == ["ST902", "ST201"]
+    assert (folder / ".shardlint_cache" / ".gitignore").read_text() == "*\n"
+    assert found(cache=True) == first
+    write({"common.py": "floats = {'B M': 1, 'M B': 2}\n"})
+    assert found(cache=True) == first[:1]
+
+
+def test_a_damaged_cache_is_rebuilt(write: Write) -> None:
+    folder = write({"a.py": WRONG})
+    first = found(cache=True)
+    for entry in folder.glob(".shardlint_cache/??/*"):
+        entry.write_bytes(b"\x80\x05garbage")
+    assert found(cache=True) == first
+
+
+def test_old_entries_are_forgotten(write: Write) -> None:
+    folder = write({"a.py": WRONG})
+    found(cache=True)
+    (folder / ".shardlint_cache" / ".pruned").unlink()
+    old = next(folder.glob(".shardlint_cache/??/*"))
+    os.utime(old, (0, 0))
+    found(cache=True)
+    assert not old.exists() or old.stat().st_mtime > 0
+
+
+def test_processes_change_nothing(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write({f"m{n}.py": [WRONG, RIGHT, "x = (\n"][n % 3] for n in range(9)})
+    alone = found(jobs=1)
+    assert len(alone) == 6
+    monkeypatch.setattr(running, "_PARALLEL_BYTES", 0)
+    assert found(jobs=3) == alone
+
+
+def test_a_worker_that_dies_is_reported(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write({"a.py": WRONG, "b.py": WRONG})
+    monkeypatch.setattr(running, "_PARALLEL_BYTES", 0)
+    monkeypatch.setattr(running, "_lower_one", _die)
+    assert main(["--no-cache", "--jobs", "2"]) == 2
+    assert "a worker process died before it had finished; run again with --jobs 1" in capsys.readouterr().err
+
+
+def _die(task: object) -> None:
+    os._exit(3)
+
+
+def test_a_failure_of_our_own_is_never_silent(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from shardlint import placing
+    from shardlint.engine import analyze
+
+    def fails_on_a(project: object, module: object, config: object) -> list[object]:
+        if getattr(module, "name", "") == "a":
+            raise RuntimeError("boom")
+        return analyze(project, module, config)  # type: ignore[arg-type, return-value]  # passed on as they came
+
+    monkeypatch.setattr(placing, "analyze", fails_on_a)
+    write({"a.py": WRONG, "b.py": WRONG})
+    for _ in range(2):
+        assert main(["--format", "concise"]) == 2
+        captured = capsys.readouterr()
+        assert captured.out.startswith("b.py:3:")
+        assert captured.err == (
+            "shardlint: a.py: shardlint itself failed here: RuntimeError: boom; this file was not checked fully, "
+            "please report it (--traceback shows where)\n"
+        )
+
+
+def test_a_rule_that_does_not_load_is_never_silent(write: Write) -> None:
+    folder = write({"a.py": "x = 1\n"})
+    code = (
+        "import sys, shardlint.rules as r; from shardlint.cli import main\n"
+        f"r.__path__.append({str(folder)!r})\nsys.exit(main(['a.py']))\n"
+    )
+    write({"st999.py": "raise RuntimeError('boom')\n"})
+    result = run_python("-c", code, cwd=folder)
+    assert result.returncode == 2
+    assert result.stderr == "shardlint: rule module st999 does not load: RuntimeError: boom\n"
+
+
+def test_a_warm_run_imports_no_parser(write: Write) -> None:
+    """Start-up is most of a run that finds everything in the cache."""
+    folder = write({"a.py": RIGHT})
+    code = (
+        "import sys; from shardlint.cli import main; main(['a.py'])\n"
+        "print(sorted({'libcst', 'jax', 'numpy', 'mypy', 'shardlint.engine'} & set(sys.modules)))"
+    )
+    cold, warm = (run_python("-c", code, cwd=folder).stdout.splitlines()[-1] for _ in range(2))
+    assert cold == "['libcst', 'shardlint.engine']"
+    assert warm == "[]"
+
+
+def test_show_types(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write({"a.py": RIGHT.replace("    return x", "    y = x + 1\n    z = unknown(x)\n    return x")})
+    assert main(["--show-types", "--format", "concise"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "a.py:3:5: y: float32['B M']"
+    assert lines[1].startswith("a.py:4:5: z: ")
