@@ -105,7 +105,7 @@ class run:
         for index, param in enumerate(node.params):
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:
-                type_ = ClassType(owner)
+                type_ = ClassType(owner, own=True)
                 if node.name in ("__init__", "__new__", "__init_subclass__") or "classmethod" in classes._decorators(node):
                     frame.variables[param.name] = (
                         matching.InstanceValue(owner) if node.name == "__init__" else Unknown("a class")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import classes, collectives, matching, transforms
+from shardlint.engine import classes, collectives, matching, mutation, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
@@ -68,6 +68,7 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
             args.append(value)
             places.append(arg.value.at)
             operands.append(arg.value)
+    mutation.note(it, frame, expr, func, args)
     if not certain:
         return Unknown("called with arguments that are not known")
     return call(it, frame, func, args, kwargs, expr.at, (*places, *named), tuple(operands))
@@ -200,7 +201,7 @@ def call_function(
     bound, index = found
     bindings = Bindings()
     if func.owner is not None and args and isinstance(args[0], InstanceValue) and node.params:
-        self_type = ClassType(func.owner)
+        self_type = ClassType(func.owner, own=True)
         if bound.get(node.params[0].name) is args[0] and args[0].cls is func.owner:
             matching.check(it, self_type, args[0], bindings, frame.facts, "self")
     wrong = False

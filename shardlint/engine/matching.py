@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import dtypes
 from shardlint.engine.annotations import resolve, with_prefix
+from shardlint.engine.scopes import shares_scope
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -137,8 +138,10 @@ def _instance(
 ) -> InstanceValue:
     fields = []
     private = Bindings()
+    shared = type_.own or shares_scope(type_.cls)
     for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-        if isinstance(field_type, ArrayType) and not field_type.shared_scope and new is as_symbol and depth:
+        private_field = isinstance(field_type, ArrayType) and not field_type.shared_scope and not type_.own
+        if new is as_symbol and (private_field or not shared):
             value = instantiate(it, field_type, private, Opaque(it), depth + 1)
         else:
             value = instantiate(it, field_type, bindings, new, depth + 1)
@@ -157,9 +160,11 @@ def check(
         case ArrayType(), ArrayValue():
             return check_array(type_, value, bindings, facts, what)
         case ClassType(), InstanceValue() if value.cls is type_.cls and depth < _DEPTH:
+            if not (type_.own or shares_scope(type_.cls)):
+                return None  # its fields were checked when it was made; their names are its own
             known = dict(value.fields)
             for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-                if isinstance(field_type, ArrayType) and not field_type.shared_scope:
+                if isinstance(field_type, ArrayType) and not (field_type.shared_scope or type_.own):
                     continue
                 found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
                 if found is not None:

@@ -111,6 +111,9 @@ def check_result_alias(it: Interpreter, frame: Frame, array: ArrayType, value: A
     if shape is None or function is None or value.dims is None or shape.rank != len(value.dims):
         return
     promised = shape.names
+    aliases = [d.name for d in shape.dims if d.name is not None and d.name not in frame.named]
+    if len(aliases) != 1:
+        return  # several new names tell equal sizes apart: 'B Q K' for scores of a sequence with itself
     for dim, actual in zip(shape.dims, value.dims, strict=True):
         name = dim.name if dim.kind == "size" else None
         if name is None or name in frame.named or actual.size is None or shape.dialect != "shardtypes":

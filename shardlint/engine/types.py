@@ -28,7 +28,7 @@ class ArrayType:
 
     @property
     def shared_scope(self) -> bool:
-        """Whether a field's names live in the scope of the function that is given the instance."""
+        """Whether a field of this type is checked in the scope of the function that is given the instance."""
         return self.shape is not None and self.shape.dialect == "shardtypes"
 
 
@@ -41,10 +41,14 @@ class ScalarType:
 
 @dataclass(frozen=True, slots=True)
 class ClassType:
-    """An instance of a project class, with the dimensions that are stacked in front of each of its arrays."""
+    """An instance of a project class, with the dimensions that are stacked in front of each of its arrays.
+
+    ``own`` marks ``self``: the names of its fields are the method's names.
+    """
 
     cls: ClassValue
     prefix: tuple[Dim, ...] = ()
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

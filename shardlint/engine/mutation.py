@@ -1,0 +1,116 @@
+"""Lists, dicts and instances that a call changes in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.values import (
+    DictValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    MethodValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_MUTATORS = frozenset(
+    """append extend insert remove pop clear sort reverse update setdefault popitem __setitem__ add discard""".split()
+)
+_CHANGED = Unknown("changed in place")
+
+
+def note(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[Value]) -> None:
+    """Bring the variables up to date with what the call does to its receiver and its arguments."""
+    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
+        if isinstance(func.receiver, (SequenceValue, DictValue)):
+            _replace(frame, expr.func.obj, func.receiver, _after(func, args))
+        return
+    if isinstance(func, ExternalValue):
+        return
+    changed = _changed_parameters(func)
+    for index, arg in enumerate(expr.args):
+        if changed is not None and (arg.keyword or index) not in changed:
+            continue
+        held = frame.find(arg.value.id) if isinstance(arg.value, ir.Name) else None
+        if isinstance(held, DictValue) or (isinstance(held, SequenceValue) and held.kind == "list"):
+            _replace(frame, arg.value, held, _CHANGED)
+
+
+def _after(func: MethodValue, args: list[Value]) -> Value:
+    receiver = func.receiver
+    if isinstance(receiver, SequenceValue) and receiver.kind == "list":
+        if func.name == "append" and len(args) == 1:
+            return SequenceValue((*receiver.items, args[0]), "list")
+        if func.name == "extend" and len(args) == 1 and isinstance(args[0], SequenceValue):
+            return SequenceValue((*receiver.items, *args[0].items), "list")
+    return _CHANGED
+
+
+def _replace(frame: Frame, target: ir.Expr, old: Value, new: Value) -> None:
+    """Give the changed object its new value under every name that holds it; inside other objects it is unknown."""
+    owner: Frame | None = frame
+    depth = 0
+    while owner is not None:
+        for name, held in list(owner.variables.items()):
+            if held is old:
+                owner.variables[name] = new if depth == 0 else _CHANGED
+            elif isinstance(held, (SequenceValue, DictValue, InstanceValue)) and _contains(held, old):
+                owner.variables[name] = _CHANGED
+        owner, depth = owner.parent, depth + 1
+    if isinstance(target, ir.Name) and frame.find(target.id) is old:
+        frame.variables[target.id] = _CHANGED
+
+
+def _contains(value: Value, part: Value) -> bool:
+    if isinstance(value, SequenceValue):
+        return any(item is part or _contains(item, part) for item in value.items)
+    if isinstance(value, DictValue):
+        return any(item is part or _contains(item, part) for _, item in value.items)
+    if isinstance(value, InstanceValue):
+        return any(item is part or _contains(item, part) for _, item in value.fields)
+    return False
+
+
+def _changed_parameters(func: Value) -> set[object] | None:
+    """Positions and names of the parameters that a function may change; None if it may change any."""
+    if isinstance(func, PartialValue):
+        inner = _changed_parameters(func.func)
+        return None if inner is None or (inner and func.args) else inner
+    if not isinstance(func, FunctionValue):
+        return None if isinstance(func, Unknown) else set()
+    node = func.node
+    if isinstance(node, ir.Lambda):
+        return set()
+    names = _mutated_names(node.body)
+    changed: set[object] = set()
+    for index, param in enumerate(node.params):
+        if param.name in names:
+            changed |= {index, param.name}
+    return changed
+
+
+def _mutated_names(body: tuple[ir.Stmt, ...]) -> set[str]:
+    from shardlint.engine.strings import walk
+
+    found: set[str] = set()
+    for node in walk(body):
+        match node:
+            case ir.Call(func=ir.Attr(obj=ir.Name(id=name), name=method)) if method in _MUTATORS:
+                found.add(name)
+            case ir.Assign(targets=targets):
+                found |= {t.obj.id for t in targets if isinstance(t, ir.Subscript) and isinstance(t.obj, ir.Name)}
+            case ir.AugAssign(target=ir.Subscript(obj=ir.Name(id=name))) | ir.AugAssign(target=ir.Name(id=name)):
+                found.add(name)
+            case ir.Delete(targets=targets):
+                found |= {t.obj.id for t in targets if isinstance(t, ir.Subscript) and isinstance(t.obj, ir.Name)}
+            case _:
+                pass
+    return found

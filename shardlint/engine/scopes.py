@@ -1,0 +1,22 @@
+"""Whose names the fields of a class are."""
+
+from __future__ import annotations
+
+from shardlint import ir
+from shardlint.values import ClassValue
+
+
+def shares_scope(cls: ClassValue) -> bool:
+    """Whether an instance given to a function is checked field by field in the function's scope, as those of a
+    ``pytree_dataclass`` are. The names of any other class are its own."""
+    return any(_name(d) == "pytree_dataclass" for d in cls.node.decorators) or any(
+        isinstance(base, ClassValue) and base is not cls and shares_scope(base) for base in cls.bases
+    )
+
+
+def _name(expr: ir.Expr) -> str:
+    if isinstance(expr, ir.Call):
+        if expr.args and _name(expr.func) == "partial":
+            return _name(expr.args[0].value)
+        return _name(expr.func)
+    return expr.id if isinstance(expr, ir.Name) else expr.name if isinstance(expr, ir.Attr) else ""
