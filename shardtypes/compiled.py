@@ -10,16 +10,19 @@ that was not compared is counted.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import jax
+
+from jax._src.tree_util import broadcast_prefix  # no public one in the oldest JAX that we support
 
 from shardtypes import _stats, messages
 from shardtypes.errors import ShardingError
@@ -37,6 +40,11 @@ class Collector:
         self.errors: list[ShardingError] = []
         self.asked = 0
         self.answered = 0
+        # Tracers by identity; they are kept so that no other object gets their address.
+        self._kept: list[Any] = []
+        self._arguments: set[int] = set()
+        self._decided: dict[int, Any] = {}
+        self.constrains_results = False
 
     def add(self, error: ShardingError | None) -> None:
         """Note one answer."""
@@ -44,6 +52,41 @@ class Collector:
             self.answered += 1
             if error is not None:
                 self.errors.append(error)
+
+    def arguments(self, tree: Any) -> None:
+        """Note the traced arguments of the program."""
+        leaves = jax.tree_util.tree_leaves(tree)
+        self._kept += leaves
+        self._arguments.update(id(leaf) for leaf in leaves)
+
+    def results(self, tree: Any, out_shardings: Any) -> None:
+        """Note the traced results and the ``out_shardings`` that place them, a prefix of their tree."""
+        placed = [x for x in jax.tree_util.tree_leaves(out_shardings) if isinstance(x, jax.sharding.Sharding)]
+        if not placed:
+            return
+        self.constrains_results = True
+        leaves = jax.tree_util.tree_leaves(tree)
+        self._kept += leaves
+        if isinstance(out_shardings, jax.sharding.Sharding):
+            shardings = [out_shardings] * len(leaves)
+        else:
+            shardings = broadcast_prefix(out_shardings, tree)
+        self._decided.update(
+            (id(leaf), sharding)
+            for leaf, sharding in zip(leaves, shardings, strict=True)
+            if isinstance(sharding, jax.sharding.Sharding)
+        )
+
+    def placement(self, value: Any, site: Site, reported: Any) -> Any:
+        """Where a value lies: as ``out_shardings`` say, if it is a result; None where nothing is certain."""
+        is_argument = id(value) in self._arguments
+        if not is_argument or site.role == "the result":
+            decided = self._decided.get(id(value))
+            if decided is not None:
+                return decided
+        if not is_argument and self.constrains_results and reported.is_fully_replicated:
+            return None  # moved to where the results belong only at the border
+        return reported
 
     def raise_first(self) -> None:
         """Raise what was found, the others as notes of the first."""
@@ -54,6 +97,16 @@ class Collector:
             first.add_note(f"also: {other}")
         raise first
 
+
+def _retraced() -> AbstractContextManager[Any]:
+    """A new part of JAX's cache keys: functions that were traced before are traced again, with the question in them."""
+    return _context(next(_traces)) if _context is not None else nullcontext()
+
+
+_traces = itertools.count(1)
+
+
+_context = jax.make_user_context(None) if hasattr(jax, "make_user_context") else None
 
 _collector: ContextVar[Collector | None] = ContextVar("shardtypes_compile_checks", default=None)
 
@@ -90,6 +143,11 @@ def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, sit
         from shardtypes.layouts import layout
         from shardtypes.meshes import mesh_sizes
 
+        sharding = collector.placement(value, site, sharding)
+        if sharding is None:
+            _stats.count_not_possible("an intermediate value, under out_shardings that place the results")
+            collector.add(None)
+            return
         concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else getattr(sharding, "mesh", None)
         lies = layout(sharding, mesh=concrete, shape=shape)
         if lies.dims is None or len(lies.dims) != rank:
@@ -148,7 +206,7 @@ def install() -> bool:
 
     @functools.wraps(run)
     def checked_run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
-        if fun in _to_check:
+        if _has_checks(fun, p.params["jaxpr"]):
             _check_compile(fun, sys._getframe(1).f_locals.get("jit_info"), args, kwargs, pjit._cpp_pjit)
         return run(p, args_flat, fun, args, kwargs)
 
@@ -156,16 +214,53 @@ def install() -> bool:
     return True
 
 
+# The bodies of functions under ``jit`` inside programs that have checks: another program may use the same trace, and
+# then nothing of ours runs that would mark it.
+_traced_with_checks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _has_checks(fun: Any, program: Any) -> bool:
+    inner = list(_inner_programs(getattr(program, "jaxpr", program), 0))
+    if fun in _to_check:
+        _traced_with_checks.update(inner)
+        return True
+    if not any(body in _traced_with_checks for body in inner):
+        return False
+    if _context is None:
+        _stats.count_not_possible("a jit function traced before, in another program")
+        return False
+    return True
+
+
+def _inner_programs(program: Any, depth: int) -> Iterator[Any]:
+    if depth > 20:
+        return
+    for equation in program.eqns:
+        for part in jax.tree_util.tree_leaves(
+            list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr")
+        ):
+            body = getattr(part, "jaxpr", part)
+            if hasattr(body, "eqns"):
+                if equation.primitive.name in ("jit", "pjit"):
+                    yield body
+                yield from _inner_programs(body, depth + 1)
+
+
 def _check_compile(fun: Any, jit_info: Any, args: Any, kwargs: Any, make_jit: Callable[..., Any]) -> None:
     if jit_info is None or any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((args, kwargs))):
         _stats.count_not_possible("inside a nested jit on Auto mesh axes")
         return
 
+    out_shardings = jax.tree_util.tree_unflatten(jit_info.out_shardings_treedef, jit_info.out_shardings_leaves)
+
     @functools.wraps(fun)
     def again(*a: Any, **k: Any) -> Any:
-        return fun(*a, **k)
+        collector.arguments((a, k))
+        made = fun(*a, **k)
+        collector.results(made, out_shardings)
+        return made
 
-    with collecting() as collector:
+    with collecting() as collector, _retraced():
         try:
             make_jit(again, jit_info).lower(*args, **kwargs).compile()
         except ShardingError:

@@ -96,3 +96,33 @@ def test_inside_scan_grad_and_remat(mesh: Mesh) -> None:
             jax.grad(jax.checkpoint(lambda x: double(x).sum())),
         ):
             jax.jit(f)(x)
+
+
+def test_results_are_judged_by_out_shardings(auto_mesh: Mesh) -> None:
+    @st.typechecked
+    def create(key: jax.Array) -> dict[str, f32["B/d M/t"]]:
+        return {"w": jax.random.normal(key, (8, 16)), "zeros": jnp.zeros((8, 16))}
+
+    key = jax.random.key(0)
+    with jax.set_mesh(auto_mesh):
+        right = NamedSharding(auto_mesh, P("d", "t"))
+        for out_shardings in (right, {"w": right, "zeros": right}):
+            jax.jit(create, out_shardings=out_shardings)(key)
+        with pytest.raises(st.ShardingError, match="create: the result: dimension 0 is sharded over t"):
+            jax.jit(lambda k: create(k), out_shardings=NamedSharding(auto_mesh, P("t", "d")))(key)
+        with pytest.raises(st.ShardingError, match="it is fully replicated"):
+            jax.jit(lambda k: create(k))(key)
+
+
+def test_arguments_are_judged_as_they_arrive_under_out_shardings(auto_mesh: Mesh) -> None:
+    with jax.set_mesh(auto_mesh), pytest.raises(st.ShardingError, match="double: parameter 'x'.*"):
+        jax.jit(double, out_shardings=NamedSharding(auto_mesh, P("d")))(placed(auto_mesh))
+
+
+def test_an_inner_jit_that_another_program_traced_is_checked(auto_mesh: Mesh) -> None:
+    inner = jax.jit(lambda x: double(x))
+    with jax.set_mesh(auto_mesh):
+        jax.jit(lambda x: inner(x) + 1)(placed(auto_mesh, "d"))
+        with pytest.raises(st.ShardingError, match="double: parameter 'x'"):
+            jax.jit(lambda x: inner(x) + 2)(placed(auto_mesh, "t"))
+        jax.jit(lambda x: inner(x) + 3)(placed(auto_mesh, "d"))
