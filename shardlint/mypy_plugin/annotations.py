@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from mypy.nodes import TypeInfo
 from mypy.plugin import AnalyzeTypeContext
-from mypy.types import AnyType, Instance, LiteralType, RawExpressionType, Type, TypeOfAny, UnboundType
+from mypy.types import (
+    AnyType,
+    Instance,
+    LiteralType,
+    RawExpressionType,
+    Type,
+    TypeOfAny,
+    UnboundType,
+    get_proper_type,
+)
 
 from shardlint.mypy_plugin.errors import AXES, SYNTAX
 from shardlint.mypy_plugin.forms import Forms, read_array
@@ -36,8 +45,6 @@ def stacked_annotation(ctx: AnalyzeTypeContext, forms: Forms) -> Type:
 
 def stack(prefix: str, inner: Type, text_type: Instance, forms: Forms) -> Type:
     """The type with dimensions put in front of every array in it."""
-    from mypy.types import get_proper_type
-
     proper = get_proper_type(inner)
     form = read_array(proper)
     if not isinstance(proper, Instance):
@@ -54,8 +61,6 @@ def stack(prefix: str, inner: Type, text_type: Instance, forms: Forms) -> Type:
 
 def stacked_prefix(typ: Type) -> str | None:
     """The dimensions that ``Array['layers', T]`` put in front of the fields of T."""
-    from mypy.types import get_proper_type
-
     proper = get_proper_type(typ)
     if not isinstance(proper, Instance) or proper.extra_attrs is None:
         return None

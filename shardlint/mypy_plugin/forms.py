@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mypy.nodes import SymbolTableNode, TypeInfo
-from mypy.types import AnyType, Instance, LiteralType, Type, TypeOfAny, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    LiteralType,
+    TupleType,
+    Type,
+    TypeOfAny,
+    UnionType,
+    get_proper_type,
+)
 
 from shardlint.mypy_plugin.names import CLASS_OF_DTYPE, DIMS, DTYPES, DTYPES_MODULE, INFERRED, JAX_ARRAY
 from shardtypes.lang import Dim, Shape, ShapeSyntaxError, Size, parse
@@ -100,8 +110,6 @@ def arrays_in(typ: Type) -> Iterator[ArrayForm]:
 
 def parts_of(typ: Type) -> list[Type]:
     """The component types of a tuple, a union or a generic class."""
-    from mypy.types import TupleType, UnionType
-
     proper = get_proper_type(typ)
     if isinstance(proper, (TupleType, UnionType)):
         return list(proper.items)
@@ -135,3 +143,20 @@ def shown(size: Size | None) -> Size | None:
 def class_of_dtype(jax_name: str | None) -> str | None:
     """``'float32'`` → ``'f32'``."""
     return CLASS_OF_DTYPE.get(jax_name) if jax_name is not None else None
+
+
+def without_shapes(typ: Type) -> Type:
+    """The type with every array in it unknown."""
+    proper = get_proper_type(typ)
+    if isinstance(proper, CallableType):
+        arguments = [without_shapes(arg) for arg in proper.arg_types]
+        return proper.copy_modified(arg_types=arguments, ret_type=without_shapes(proper.ret_type))
+    if isinstance(proper, TupleType):
+        return proper.copy_modified(items=[without_shapes(item) for item in proper.items])
+    if isinstance(proper, UnionType):
+        return UnionType([without_shapes(item) for item in proper.items], proper.line)
+    if isinstance(proper, Instance) and proper.type.fullname == JAX_ARRAY:
+        return proper.copy_modified(args=[AnyType(TypeOfAny.special_form)] * len(proper.args))
+    if isinstance(proper, Instance) and proper.args:
+        return proper.copy_modified(args=[without_shapes(arg) for arg in proper.args])
+    return typ

@@ -7,13 +7,13 @@ from functools import lru_cache, partial
 
 from mypy.nodes import ARG_NAMED, ARG_POS, CallExpr, Context, RefExpr
 from mypy.plugin import AttributeContext, CheckerPluginInterface, FunctionContext, MethodContext
-from mypy.types import Type
+from mypy.types import CallableType, Type, get_proper_type
 
 from shardlint import ops
 from shardlint import values as av
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
 from shardlint.mypy_plugin.errors import SHAPE
-from shardlint.mypy_plugin.forms import Forms, read_array
+from shardlint.mypy_plugin.forms import Forms, read_array, without_shapes
 from shardlint.mypy_plugin.names import JAX_ARRAY
 from shardlint.mypy_plugin.scopes import known_names
 from shardlint.mypy_plugin.values import array_value, type_of, value_of
@@ -28,6 +28,10 @@ _COMPARISONS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "
 _UNARY = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
 _REFLECTED = {name.replace("__", "__r", 1): op for name, op in _BINARY.items()}
 _ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
+
+_KEEPING_SHAPES = frozenset(
+    {"jax._src.ad_checkpoint.checkpoint", "jax._src.ad_checkpoint.checkpoint_wrapper", "jax._src.api.named_call"}
+)
 
 # Where JAX's private modules are public.
 _PUBLIC = (
@@ -56,7 +60,9 @@ def public_name(fullname: str) -> str | None:
 def function_hook(fullname: str, forms: Forms) -> Callable[[FunctionContext], Type] | None:
     """The hook of a function that has a model."""
     name = public_name(fullname)
-    return partial(_function, name=name, forms=forms) if name is not None else None
+    if name is not None:
+        return partial(_function, name=name, forms=forms)
+    return _transformation if fullname.startswith("jax.") and fullname not in _KEEPING_SHAPES else None
 
 
 def method_hook(fullname: str, forms: Forms) -> Callable[[MethodContext], Type] | None:
@@ -66,7 +72,20 @@ def method_hook(fullname: str, forms: Forms) -> Callable[[MethodContext], Type] 
         return partial(_method, name=name, forms=forms)
     if name == "__call__" and owner.startswith("jax."):
         return partial(_wrapped_function, forms=forms)
+    if fullname == "functools.partial.__call__":
+        return _opaque_call
     return None
+
+
+def _transformation(ctx: FunctionContext) -> Type:
+    """A function that JAX has transformed: ``vmap`` keeps the Python type, but not the shapes."""
+    result = get_proper_type(ctx.default_return_type)
+    return without_shapes(result) if isinstance(result, CallableType) else ctx.default_return_type
+
+
+def _opaque_call(ctx: MethodContext) -> Type:
+    """A call whose arguments were not unified: its result would speak of the callee's sizes."""
+    return without_shapes(ctx.default_return_type)
 
 
 def attribute_hook(fullname: str, forms: Forms) -> Callable[[AttributeContext], Type] | None:
