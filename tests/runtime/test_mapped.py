@@ -1,0 +1,121 @@
+"""Checks inside vmap, pmap and shard_map, nested in each other."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+from shardtypes import f32
+
+
+@st.typechecked
+def example(x: f32["M"], y: f32["M"]) -> f32["M"]:
+    return x + y
+
+
+@st.typechecked
+def scale(w: f32["M"], x: f32["B M"]) -> f32["B M"]:
+    return w * x
+
+
+def test_vmap_checks_one_example() -> None:
+    x = jnp.ones((4, 3))
+    assert jax.vmap(example)(x, x).shape == (4, 3)
+    assert jax.vmap(example, in_axes=(0, 1))(x, x.T).shape == (4, 3)
+    assert jax.vmap(jax.vmap(example))(jnp.ones((2, 4, 3)), jnp.ones((2, 4, 3))).shape == (2, 4, 3)
+    with pytest.raises(st.ShapeError, match="example: parameter 'y', dimension 0|expected M = 3"):
+        jax.vmap(example)(x, jnp.ones((4, 5)))
+    with pytest.raises(st.ShapeError, match="expected 1 dimensions, got 2"):
+        jax.vmap(example, in_axes=(0, None))(x, x)
+
+
+def test_vmap_in_jit_with_a_sharded_batch(auto_mesh: Mesh, explicit_mesh: Mesh) -> None:
+    for mesh in (auto_mesh, explicit_mesh):
+        with jax.set_mesh(mesh):
+            x = jax.device_put(jnp.ones((8, 16)), NamedSharding(mesh, P("d")))
+            assert jax.jit(jax.vmap(example, spmd_axis_name="d"))(x, x).shape == (8, 16)
+            assert jax.jit(jax.vmap(example))(x, x).shape == (8, 16)
+            with pytest.raises(st.ShapeError, match="example: parameter 'y'"):
+                jax.jit(jax.vmap(example, spmd_axis_name="d"))(x, x[:, :3])
+
+
+def test_vmap_with_an_axis_name_is_no_mesh_axis() -> None:
+    @st.typechecked
+    def centred(x: f32["M"]) -> f32["M"]:
+        return x - jax.lax.pmean(x, "batch")
+
+    assert jax.vmap(centred, axis_name="batch")(jnp.ones((4, 3))).shape == (4, 3)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_pmap(jitted: bool) -> None:
+    def wrap(f: object) -> object:
+        return jax.jit(f) if jitted else f  # type: ignore[arg-type]
+
+    x = jnp.ones((8, 2, 3))
+    assert wrap(jax.pmap(scale, in_axes=(None, 0)))(jnp.ones(3), x).shape == (8, 2, 3)  # type: ignore[operator]
+    assert wrap(jax.pmap(scale, in_axes=(None, 1)))(jnp.ones(3), jnp.ones((2, 8, 3))).shape == (8, 2, 3)  # type: ignore[operator]
+    with pytest.raises(st.ShapeError, match=r"scale: parameter 'x': dimension 1"):
+        wrap(jax.pmap(scale, in_axes=(None, 0)))(jnp.ones(4), x)  # type: ignore[operator]
+
+
+def test_pmap_with_a_named_axis() -> None:
+    @st.typechecked
+    def mean(x: f32["B/i M"]) -> f32["M"]:
+        return jax.lax.pmean(x.mean(0), "i")
+
+    @st.typechecked
+    def wrong(x: f32["B/j M"]) -> f32["M"]:
+        return x.mean(0)
+
+    x = jnp.ones((8, 2, 3))
+    assert jax.pmap(mean, axis_name="i")(x).shape == (8, 3)
+    assert jax.pmap(jax.jit(mean), axis_name="i")(x).shape == (8, 3)
+    with pytest.raises(st.ShardTypeError, match="'j'"):
+        jax.pmap(wrong, axis_name="i")(x)
+
+
+def test_shard_map_under_vmap_and_vmap_in_shard_map(auto_mesh: Mesh) -> None:
+    @st.typechecked
+    def local(x: f32["B/d M"]) -> f32["B/d M"]:
+        return x * 2
+
+    with jax.set_mesh(auto_mesh):
+        mapped = jax.shard_map(local, in_specs=P("d"), out_specs=P("d"))
+        assert jax.jit(mapped)(jnp.ones((8, 3))).shape == (8, 3)
+        assert jax.vmap(mapped)(jnp.ones((2, 8, 3))).shape == (2, 8, 3)
+        inside = jax.shard_map(lambda x: jax.vmap(example)(x, x), in_specs=P("d"), out_specs=P("d"))
+        assert jax.jit(inside)(jnp.ones((8, 3))).shape == (8, 3)
+
+
+def test_shard_map_reports_what_is_not_split(auto_mesh: Mesh) -> None:
+    @st.typechecked
+    def local(x: f32["B/d M"]) -> f32["B/d M"]:
+        return x * 2
+
+    with jax.set_mesh(auto_mesh), pytest.raises(st.ShardingError, match="the same on every device along d"):
+        jax.jit(jax.shard_map(local, in_specs=P(), out_specs=P("d")))(jnp.ones((8, 3)))
+
+
+def test_a_partly_manual_shard_map(explicit_mesh: Mesh, auto_mesh: Mesh) -> None:
+    @st.typechecked
+    def local(x: f32["B/d M"]) -> f32["B/d M"]:
+        return x * 2
+
+    @st.typechecked
+    def both(x: f32["B/d M/t"]) -> f32["B/d M/t"]:
+        return x * 2
+
+    for mesh in (auto_mesh, explicit_mesh):
+        with jax.set_mesh(mesh):
+            part = partial(jax.shard_map, in_specs=P("d"), out_specs=P("d"), axis_names={"d"})
+            x = jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("d")))
+            assert jax.jit(part(local))(x).shape == (8, 4)
+            y = jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("d", "t")))
+            assert jax.jit(part(both))(y).shape == (8, 4)
