@@ -17,8 +17,9 @@ from mypy.types import (
 
 from shardlint.mypy_plugin.errors import AXES, SYNTAX
 from shardlint.mypy_plugin.forms import Forms, read_array
+from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING
 from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE
-from shardtypes.lang import Shape, ShapeSyntaxError, parse
+from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
 
 STACK = "<stacked>"
 
@@ -69,15 +70,27 @@ def stacked_prefix(typ: Type) -> str | None:
 
 
 def annotated(ctx: AnalyzeTypeContext, forms: Forms) -> Type:
-    """``Annotated[jax.Array, f32['B M']]``; any other metadata is nothing to us."""
+    """``Annotated[jax.Array, f32['B M']]``, or jaxtyping's ``Float[Array, 'b m']``; other metadata is nothing to us."""
     if not ctx.type.args:
         return AnyType(TypeOfAny.from_error)
+    dtype = JAXTYPING.get(ctx.type.name.rpartition(".")[2])
+    if dtype is not None:
+        return _jaxtyping(ctx, dtype, forms)
     for metadata in ctx.type.args[1:]:
         if isinstance(metadata, UnboundType):
             dtype = _dtype_class(ctx, metadata)
             if dtype is not None:
                 return ctx.api.analyze_type(metadata)
     return ctx.api.analyze_type(ctx.type.args[0])
+
+
+def _jaxtyping(ctx: AnalyzeTypeContext, dtype: str, forms: Forms) -> Type:
+    """jaxtyping says nothing of sharding, so its shapes count as worked out."""
+    inner = ctx.api.analyze_type(ctx.type.args[0])
+    if read_array(inner) is None or len(ctx.type.args) != 2:
+        return inner
+    shape = _shape(ctx, ctx.type.args[1], "jaxtyping")
+    return forms.array(dtype, None if shape is None else str(shape), declared=False, at=ctx.type)
 
 
 def _dtype_class(ctx: AnalyzeTypeContext, typ: UnboundType) -> str | None:
@@ -89,7 +102,7 @@ def _dtype_class(ctx: AnalyzeTypeContext, typ: UnboundType) -> str | None:
     return None
 
 
-def _shape(ctx: AnalyzeTypeContext, arg: Type) -> Shape | None:
+def _shape(ctx: AnalyzeTypeContext, arg: Type, dialect: Dialect = "shardtypes") -> Shape | None:
     """The shape that an argument spells; what is wrong with it is reported."""
     text: object = None
     if isinstance(arg, RawExpressionType):
@@ -102,7 +115,7 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type) -> Shape | None:
         ctx.api.fail("A shape is a string, such as 'batch/d embed'", ctx.context, code=SYNTAX)
         return None
     try:
-        shape = parse(text)
+        shape = parse(text, dialect)
     except ShapeSyntaxError as error:
         hint = f" ({error.hint})" if error.hint else ""
         ctx.api.fail(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mypy.errorcodes import ARG_TYPE, ErrorCode
+from mypy.errorcodes import ErrorCode
 from mypy.types import AnyType, Instance, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from shardlint.dtypes import FAMILIES
@@ -91,15 +91,15 @@ def _paired(want: ProperType, got: ProperType) -> list[tuple[Type, Type]]:
 def match_arrays(
     want: ArrayForm, got: ArrayForm, bindings: Bindings, known: frozenset[str], promise: bool = False
 ) -> Problem | None:
-    """Dtype, then shape, then sharding."""
-    if excluded(want.dtype, got.dtype):
-        return Problem(ARG_TYPE, written(want), written(got), "")
-    if want.shape is None or got.shape is None:
-        return None
+    """Shape, then dtype, then sharding."""
     sizes = sizes_of(got.shape, known)
-    mismatch = unify(want.shape, sizes, bindings)
+    mismatch = unify(want.shape, sizes, bindings) if want.shape is not None else None
     if mismatch is not None:
         return Problem(SHAPE, written(want), written(got), _detail(mismatch))
+    if excluded(want.dtype, got.dtype):
+        return Problem(SHAPE, written(want), written(got), "another dtype")
+    if want.shape is None or got.shape is None:
+        return None
     detail = _axes_detail(want, got, known if promise else None)
     return None if detail is None else Problem(AXES, written(want), written(got), detail)
 

@@ -60,4 +60,4 @@ FAMILIES: Final[dict[str, str]] = {
     "anydtype": "any",
 }
 DTYPES: Final = CONCRETE | FAMILIES
-CLASS_OF_DTYPE: Final = {jax_name: name for name, jax_name in CONCRETE.items()}
+CLASS_OF_DTYPE: Final = {jax_name: name for name, jax_name in DTYPES.items()}

@@ -66,7 +66,7 @@ class ShardtypesPlugin(Plugin):
             return [(NORMAL_PRIORITY, STATIC, -1)]
         if file.is_stub or name.startswith(UNTOUCHED) or name.split(".")[0] in ("jax", "shardtypes"):
             return []
-        return [(NORMAL_PRIORITY, STATIC, -1)] if rewrite(file) else []
+        return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if rewrite(file) else []
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == JAX_ARRAY:

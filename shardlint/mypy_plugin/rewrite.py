@@ -58,6 +58,7 @@ from mypy.types import (
     UnpackType,
 )
 
+from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING, MODULE
 from shardlint.mypy_plugin.names import ASSIGNED, DTYPES, RETURNED, STATIC
 
 STACKING = "Array"
@@ -80,7 +81,8 @@ class Heads:
         for node in file.imports:
             if isinstance(node, ImportFrom):
                 for name, alias in node.names:
-                    if name in DTYPES or (name == STACKING and not node.id.startswith("jax")):
+                    ours = name in DTYPES or (name == STACKING and not node.id.startswith("jax"))
+                    if ours or (node.id == MODULE and name in JAXTYPING):
                         self.direct[alias or name] = name
             elif isinstance(node, ImportAll):
                 star = True
@@ -91,7 +93,7 @@ class Heads:
         """The dtype class, or ``Array``, that a name or dotted name stands for."""
         module, _, last = name.rpartition(".")
         if module:
-            known = last in DTYPES or (last == STACKING and module != "jax")
+            known = last in DTYPES or (last == STACKING and module != "jax") or last in JAXTYPING
             return last if known and self.any_import else None
         return self.direct.get(name)
 

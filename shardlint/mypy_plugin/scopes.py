@@ -55,7 +55,10 @@ def _classes(typ: Type) -> list[TypeInfo]:
     proper = get_proper_type(typ)
     found = []
     if isinstance(proper, Instance) and read_array(proper) is None:
-        found = [base for base in proper.type.mro if "dataclass" in base.metadata or "dataclass_tag" in base.metadata]
+        mro = proper.type.mro
+        # jaxtyping, which equinox modules are annotated with, does not look into a module that is passed
+        if not any(base.module_name.startswith("equinox.") for base in mro):
+            found = [base for base in mro if "dataclass" in base.metadata or "dataclass_tag" in base.metadata]
     for part in parts_of(typ):
         found += _classes(part)
     return found
