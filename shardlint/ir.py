@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +21,15 @@ class Node:
 
     def __reduce__(self) -> tuple[type[Node], tuple[object, ...]]:
         # What dataclasses do for slots looks up the fields of every single object; cached forms hold thousands.
-        return type(self), _fields(type(self))(self)
+        cls = type(self)
+        read = _READERS.get(cls) or _READERS.setdefault(cls, _reader(cls))
+        return cls, read(self)
 
 
-@cache
-def _fields(cls: Any) -> Callable[[object], tuple[object, ...]]:
+_READERS: dict[type[Node], Callable[[object], tuple[object, ...]]] = {}
+
+
+def _reader(cls: type[Node]) -> Callable[[object], tuple[object, ...]]:
     names = [f.name for f in fields(cls)]
     if len(names) == 1:
         return lambda node: (getattr(node, names[0]),)

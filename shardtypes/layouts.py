@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -207,7 +207,7 @@ def _sharding_layout(
         return Layout(shape, ((),) * rank, None, pending, sharding)
     kind = type(sharding).__name__
     if kind == "PmapSharding":
-        spec = sharding.sharding_spec.sharding
+        spec = cast(Any, sharding).sharding_spec.sharding
         unstacked = next((i for i, s in enumerate(spec) if type(s).__name__ == "Unstacked"), None)
         return Layout(shape, None, None, pending, sharding, unstacked)
     return Layout(shape, recover_axes(sharding, rank, mesh), mesh, pending, sharding)

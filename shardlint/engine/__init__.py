@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from shardlint import ir
-from shardlint.engine import classes, matching, statements, strings
+from shardlint.engine import classes, statements, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
@@ -18,7 +18,7 @@ from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.types import ArrayType, ClassType, says_something
 from shardlint.events import Event
 from shardlint.project import Project
-from shardlint.values import ClassValue, FunctionValue, Unknown
+from shardlint.values import ClassValue, FunctionValue, InstanceValue, Unknown
 from shardtypes.lang import Bindings, Size
 
 __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
@@ -39,9 +39,7 @@ def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) 
     return run(project, module, config).found()
 
 
-def types(
-    project: Project, module: ir.Module, config: HasMesh | None = None
-) -> list[tuple[int, str, str, str | None]]:
+def types(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[tuple[int, str, str, str | None]]:
     """(node, name, type, why it is unknown or None) of every assigned name of one module, in order."""
     it = run(project, module, config).it
     rows = []
@@ -106,9 +104,11 @@ class run:
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:
                 type_ = ClassType(owner, own=True)
-                if node.name in ("__init__", "__new__", "__init_subclass__") or "classmethod" in classes._decorators(node):
+                if node.name in ("__init__", "__new__", "__init_subclass__") or "classmethod" in classes._decorators(
+                    node
+                ):
                     frame.variables[param.name] = (
-                        matching.InstanceValue(owner) if node.name == "__init__" else Unknown("a class")
+                        InstanceValue(owner) if node.name == "__init__" else Unknown("a class")
                     )
                     continue
                 known |= strings._names(it, type_)
@@ -181,5 +181,3 @@ def _classes(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Class]:
                 yield from _classes(a + b)
             case _:
                 pass
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import classes, collectives, matching, mutation, transforms
+from shardlint.engine import builtin, classes, collectives, matching, mutation, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
@@ -89,7 +89,9 @@ def call(
         case PartialValue():
             shifted = (*[at] * len(func.args), *places)
             if isinstance(func.func, ExternalValue) and func.func.qualname.startswith("jax.Array.at"):
-                return _external(it, frame, func.func.qualname, [*func.args, *args], {**dict(func.kwargs), **kwargs}, at, ())
+                return _external(
+                    it, frame, func.func.qualname, [*func.args, *args], {**dict(func.kwargs), **kwargs}, at, ()
+                )
             merged = {**dict(func.kwargs), **kwargs}
             return call(it, frame, func.func, [*func.args, *args], merged, at, shifted)
         case WrappedValue():
@@ -102,7 +104,11 @@ def call(
         case MethodValue():
             return _method(it, frame, func, args, kwargs, at, operands)
         case DTypeValue():
-            return ops.method(args[0], "astype", [func], {}, it.context(frame)) if args and isinstance(args[0], ArrayValue) else Unknown("a dtype call")
+            return (
+                ops.method(args[0], "astype", [func], {}, it.context(frame))
+                if args and isinstance(args[0], ArrayValue)
+                else Unknown("a dtype call")
+            )
         case ExternalValue(qualname=qualname):
             return _external(it, frame, qualname, args, kwargs, at, operands)
         case Unknown():
@@ -139,6 +145,10 @@ def _external(
     spec = collectives.by_spec(it, frame, qualname, args, at, operands)
     if spec is not None:
         return spec
+    if qualname.startswith("builtins."):
+        plain_result = builtin.call(qualname.removeprefix("builtins."), [known(a) for a in args], kwargs)
+        if plain_result is not None:
+            return plain_result
     if qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
         return Unknown("a question about a type")
     try:
@@ -165,7 +175,7 @@ def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:
 def bind(
     node: ir.Function | ir.Lambda, args: list[Value], kwargs: dict[str, Value]
 ) -> tuple[dict[str, Value], dict[str, int]] | None:
-    """Arguments by parameter, and the index of each among positional then keyword arguments; None if they do not fit."""
+    """Arguments by parameter, and the index of each, positional ones first; None if they do not fit."""
     bound: dict[str, Value] = {}
     index: dict[str, int] = {}
     rest = list(enumerate(args))
@@ -214,7 +224,7 @@ def call_function(
         if problem is not None:
             position = index[param.name]
             place = places[position] if position < len(places) else at
-            related = ()
+            related: tuple[tuple[str, int, str], ...] = ()
             if problem.where is not None:
                 related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
             it.report(frame, problem.code or "ST202", place, problem.message, problem.witness, related)
@@ -256,7 +266,9 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
                 type_ = resolve(it, param.annotation, func.module)
                 if says_something(type_):
                     mark = inner.bindings.mark()
-                    if matching.check(it, type_, inner.variables.get(param.name, Unknown()), inner.bindings, inner.facts, ""):
+                    if matching.check(
+                        it, type_, inner.variables.get(param.name, Unknown()), inner.bindings, inner.facts, ""
+                    ):
                         inner.bindings.rollback(mark)
             ended = it.block(inner, node.body)
             results = inner.returned if ended else [*inner.returned, constant(None)]

@@ -8,6 +8,7 @@ from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
+from shardlint.engine.types import ClassType
 from shardlint.values import (
     ClassValue,
     ExternalValue,
@@ -38,11 +39,10 @@ def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
             found = it.resolve_static(expr, module)
             bases.append(found if isinstance(found, (ClassValue, ExternalValue)) else Unknown("a base class"))
     cls.bases = tuple(bases)
-    cls.fields = {
-        n.target.id: n for n in node.body if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)
-    }
+    cls.fields = {n.target.id: n for n in node.body if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)}
     cls.is_dataclass = any(_makes_dataclass(it, d, module) for d in node.decorators) or any(
-        (isinstance(b, ClassValue) and b.is_dataclass) or (isinstance(b, ExternalValue) and b.qualname in _DATACLASS_BASES)
+        (isinstance(b, ClassValue) and b.is_dataclass)
+        or (isinstance(b, ExternalValue) and b.qualname in _DATACLASS_BASES)
         for b in bases
     )
     return cls
@@ -69,7 +69,9 @@ def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, st
 
 def _is_classvar(annotation: ir.Expr) -> bool:
     expr = annotation.obj if isinstance(annotation, ir.Subscript) else annotation
-    return (isinstance(expr, ir.Name) and expr.id == "ClassVar") or (isinstance(expr, ir.Attr) and expr.name == "ClassVar")
+    return (isinstance(expr, ir.Name) and expr.id == "ClassVar") or (
+        isinstance(expr, ir.Attr) and expr.name == "ClassVar"
+    )
 
 
 def find_method(cls: ClassValue, name: str) -> tuple[ir.Function, ClassValue] | None:
@@ -112,10 +114,10 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
             return PartialValue(function, (cls,))
         made = decorated(it, frame, function)
         return PartialValue(made, (value,)) if isinstance(value, InstanceValue) else made
-    for node in cls.node.body:
-        if isinstance(node, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in node.targets):
+    for statement in cls.node.body:
+        if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
             frame.silent += 1
-            result = it.evaluate(it.module_frame(cls.module), node.value)
+            result = it.evaluate(it.module_frame(cls.module), statement.value)
             frame.silent -= 1
             return result
     return Unknown(f"no attribute {name} known of {cls.name}")
@@ -127,7 +129,7 @@ def construct(
 ) -> Value:  # fmt: skip
     """``Cls(…)`` of a dataclass: each argument is checked against its field."""
     if find_method(cls, "__init__") is not None or not cls.is_dataclass:
-        instance = matching.instantiate(it, matching.ClassType(cls), Bindings(), matching.Opaque(it))
+        instance = matching.instantiate(it, ClassType(cls), Bindings(), matching.Opaque(it))
         return instance if cls.is_dataclass else Unknown(f"an instance of {cls.name}")
     declared = fields(it, cls)
     given: dict[str, Value] = {}
@@ -149,8 +151,18 @@ def construct(
                 it.report(frame, found.code or "ST202", where[name], found.message, found.witness)
             made.append((name, given[name]))
         elif node.value is not None:
-            made.append((name, it.evaluate(it.module_frame(module), node.value) if isinstance(node.value, ir.Const) else Unknown("a default")))
+            made.append(
+                (
+                    name,
+                    it.evaluate(it.module_frame(module), node.value)
+                    if isinstance(node.value, ir.Const)
+                    else Unknown("a default"),
+                )
+            )
         else:
             made.append((name, Unknown("not given")))
-    made = [(name, matching.refine(it, resolve(it, declared[name][0].annotation, declared[name][1]), v, bindings)) for name, v in made]
+    made = [
+        (name, matching.refine(it, resolve(it, declared[name][0].annotation, declared[name][1]), v, bindings))
+        for name, v in made
+    ]
     return InstanceValue(cls, tuple(made))

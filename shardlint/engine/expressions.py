@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 
-
 def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
     """The abstract value of an expression; findings are reported on the way."""
     it.step()
@@ -104,8 +103,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
         case ModuleValue(name=module):
             return it.module_member(module, name)
         case ExternalValue(qualname=qualname):
-            made = it.external(f"{qualname}.{name}")
-            return made
+            return it.external(f"{qualname}.{name}")
         case InstanceValue() | ClassValue():
             return classes.attribute(it, frame, value, name)
         case MaybeValue(value=inner):
@@ -134,6 +132,8 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         it.keep_facts(frame, ctx)
         return result
     except OpError as error:
+        if isinstance(receiver, SequenceValue) and not (isinstance(expr.obj, ir.Attr) and expr.obj.name == "shape"):
+            return Unknown("an index out of range")  # of a list or tuple that is no shape: not our business
         return it.op_error(frame, error, expr.at)
 
 

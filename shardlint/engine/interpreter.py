@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint import ir, ops
-from shardlint.engine import annotations, calls, classes, expressions, statements
+from shardlint.engine import annotations as reading
+from shardlint.engine import calls, classes, expressions, statements
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import Type
 from shardlint.events import Event
@@ -108,7 +109,7 @@ class Interpreter:
 
     def resolve_static(self, expr: ir.Expr, module: str) -> object:
         """What a dotted name in an annotation stands for."""
-        return annotations.static_definition(self, expr, module)
+        return reading.static_definition(self, expr, module)
 
     def static_name(self, module: str, name: str) -> object:
         key = (module, name)
@@ -128,9 +129,9 @@ class Interpreter:
             case Definition(module=module, node=ir.Function() as node):
                 return FunctionValue(node, module, self.modules.get(module), None, node.name)
             case Definition(module=module, node=ir.Assign(targets=(ir.Name(),), value=value)):
-                return annotations.Definition(value, module)
+                return reading.Definition(value, module)
             case Definition(module=module, node=ir.AnnAssign(value=value)) if value is not None:
-                return annotations.Definition(value, module)
+                return reading.Definition(value, module)
             case None if name in _BUILTINS:
                 return ExternalValue(f"builtins.{name}")
             case _:

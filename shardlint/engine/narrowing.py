@@ -24,9 +24,9 @@ def narrow(it: Interpreter, frame: Frame, test: ir.Expr, holds: bool) -> None:
             for value in values:
                 narrow(it, frame, value, False)
         case ir.Name(id=name) if holds:
-            value = frame.find(name)
-            if isinstance(value, MaybeValue):
-                frame.variables[name] = value.value
+            known = frame.find(name)
+            if isinstance(known, MaybeValue):
+                frame.variables[name] = known.value
         case ir.Compare(left=left, rest=((op, right),)):
             _comparison(it, frame, left, op, right, holds)
         case _:
@@ -73,5 +73,5 @@ def _divisibility(frame: Frame, _text: str, size: object, other: int | None) -> 
     if other != 0 or not isinstance(size, Size):
         return
     for operation in size.operations():
-        if operation.op == "%" and Size({(operation,): 1}) == size:
+        if operation.op == "//" and operation.args[0] % operation.args[1] == size:  # how a remainder is kept
             frame.facts = frame.facts.divides(operation.args[1], operation.args[0])

@@ -172,10 +172,13 @@ def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Va
             values = [element(value)] * len(items)
     if values is not None and star is not None and len(values) >= len(items) - 1:
         extra = len(values) - len(items) + 1
-        values = values[:star] + [SequenceValue(tuple(values[star : star + extra]), "list")] + values[star + extra :]
+        values = [*values[:star], SequenceValue(tuple(values[star : star + extra]), "list"), *values[star + extra :]]
         items = tuple(item.value if isinstance(item, ir.Star) else item for item in items)
     if values is not None and len(values) != len(items):
-        it.report(frame, "ST214", at, f"{len(items)} names take the values of something that has {len(values)}")
+        # other tuples than shapes are the type checker's business
+        if isinstance(value, ArrayValue) or all(isinstance(item, IntValue) for item in values):
+            what = "a dimension of size" if isinstance(value, ArrayValue) else "a shape of rank"
+            it.report(frame, "ST214", at, f"{len(items)} names unpack {what} {len(values)}")
         values = None
     for index, item in enumerate(items):
         assign(it, frame, item, values[index] if values is not None else Unknown("part of something unknown"))
@@ -297,7 +300,7 @@ def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tu
         frame.jumps, frame.facts = jumps, facts
         joined = before
         for variables in after:
-            joined = {name: value for name, value in join_variables(joined, variables).items()}
+            joined = dict(join_variables(joined, variables).items())
         frame.variables = joined
         if joined == before:
             break
@@ -312,12 +315,12 @@ def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tu
 def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
     expects_error = False
     for context, target in node.items:
-        value = evaluate(it, frame, context)
+        evaluate(it, frame, context)
         func = context.func if isinstance(context, ir.Call) else context
         last = func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
         expects_error |= last in ("raises", "assertRaises", "assertRaisesRegex", "suppress", "assertRaisesWithRegex")
         if target is not None:
-            assign(it, frame, target, Unknown("what a context manager gives") if value else value)
+            assign(it, frame, target, Unknown("what a context manager gives"))
     frame.silent += expects_error
     ended = block(it, frame, node.body)
     frame.silent -= expects_error

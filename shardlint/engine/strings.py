@@ -90,7 +90,12 @@ def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module:
     for param in node.params:
         elsewhere.add(param.name)
         elsewhere |= _names(it, resolve(it, param.annotation, module))
-    inside = {text for n in walk(node.body) if isinstance(n, ir.Const) and isinstance(n.value, str) for text in _words(n.value)}
+    inside = {
+        text
+        for n in walk(node.body)
+        if isinstance(n, ir.Const) and isinstance(n.value, str)
+        for text in _words(n.value)
+    }
     for array in _arrays(resolve(it, node.returns, module)):
         if array.shape is None:
             continue
@@ -141,7 +146,11 @@ def _names(it: Interpreter, type_: Type) -> set[str]:
     if isinstance(type_, ArrayType):
         return set(type_.shape.names) if type_.shape is not None else set()
     if isinstance(type_, ClassType):
-        names = {n for node, module in it.fields(type_.cls).values() for n in _names(it, resolve(it, node.annotation, module))}
+        names = {
+            n
+            for node, module in it.fields(type_.cls).values()
+            for n in _names(it, resolve(it, node.annotation, module))
+        }
         return names | {n for dim in type_.prefix if dim.size is not None for n in dim.size.symbols}
     if isinstance(type_, SequenceType):
         return {name for item in type_.items for name in _names(it, item)}
@@ -156,7 +165,12 @@ def _slip(a: str, b: str) -> bool:
         return False
     if len(a) == len(b):
         differ = [i for i in range(len(a)) if a[i] != b[i]]
-        return len(differ) == 2 and differ[1] == differ[0] + 1 and a[differ[0]] == b[differ[1]] and a[differ[1]] == b[differ[0]]
+        return (
+            len(differ) == 2
+            and differ[1] == differ[0] + 1
+            and a[differ[0]] == b[differ[1]]
+            and a[differ[1]] == b[differ[0]]
+        )
     short, long = sorted((a, b), key=len)
     if len(long) - len(short) != 1 or long[:-1] == short:  # a plural or a suffix is another name
         return False

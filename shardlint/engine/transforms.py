@@ -51,8 +51,9 @@ def make(it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Va
     if qualname in _GRADS or qualname == "jax.vmap":
         if args and _callable(args[0]):
             options = dict(kwargs)
-            for name, value in zip(("in_axes", "out_axes") if qualname == "jax.vmap" else ("argnums",), args[1:], strict=False):
-                options[name] = value
+            options.update(
+                zip(("in_axes", "out_axes") if qualname == "jax.vmap" else ("argnums",), args[1:], strict=False)
+            )
             return WrappedValue(qualname, args[0], tuple(options.items()))
         return Unknown("a transformation of something unknown")
     return None
@@ -60,7 +61,11 @@ def make(it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Va
 
 def transparent(qualname: str) -> bool:
     head, _, last = qualname.rpartition(".")
-    return qualname in _TRANSPARENT or (last == "typed_shard_map") or (head.startswith("shardlib") and last in ("typechecked", "scope"))
+    return (
+        qualname in _TRANSPARENT
+        or (last == "typed_shard_map")
+        or (head.startswith("shardlib") and last in ("typechecked", "scope"))
+    )
 
 
 def _callable(value: Value) -> bool:
@@ -281,9 +286,9 @@ def carried(it: Interpreter, frame: Frame, before: Value, after: Value, what: st
     if len(before.dims) != len(after.dims):
         it.report(frame, "ST210", at, text)
         return
-    for a, b in zip(before.dims, after.dims, strict=True):
-        if a.size is not None and b.size is not None:
-            verdict = compare(a.size, b.size, frame.facts)
+    for old, new in zip(before.dims, after.dims, strict=True):
+        if old.size is not None and new.size is not None:
+            verdict = compare(old.size, new.size, frame.facts)
             if isinstance(verdict, Different):
                 it.report(frame, "ST210", at, text, verdict.witness)
                 return

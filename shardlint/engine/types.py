@@ -76,9 +76,7 @@ class UnionType:
     items: tuple[Type, ...]
 
 
-Type: TypeAlias = (
-    AnyType | ArrayType | ScalarType | ClassType | SequenceType | RepeatedType | MappingType | UnionType
-)
+Type: TypeAlias = AnyType | ArrayType | ScalarType | ClassType | SequenceType | RepeatedType | MappingType | UnionType
 
 
 def says_something(type_: Type) -> bool:

@@ -180,7 +180,7 @@ def _letters(call: Call, text: str, part: str) -> tuple[str, ...]:
                 raise OpError("ST205", f"{call.name}: two ellipses in one term of '{text}'")
             out.append("...")
             i += 3
-        elif part[i].isalpha():
+        elif part[i].isalnum():  # JAX takes digits for letters
             out.append(part[i])
             i += 1
         else:

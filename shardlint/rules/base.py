@@ -56,7 +56,9 @@ class Rule:
     def docs(cls) -> RuleDocs:
         parts = _SECTION.split(cls.text())
         titles, bodies = parts[1::2], parts[2::2]
-        return RuleDocs(tuple((t.strip(), textwrap.dedent(b).strip("\n") + "\n") for t, b in zip(titles, bodies)))
+        return RuleDocs(
+            tuple((t.strip(), textwrap.dedent(b).strip("\n") + "\n") for t, b in zip(titles, bodies, strict=False))
+        )
 
     @classmethod
     def summary(cls) -> str:

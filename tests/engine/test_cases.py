@@ -61,7 +61,9 @@ def test_findings_match_the_comments(path: Path) -> None:
 
 def test_a_missing_comment_is_noticed(tmp_path: Path) -> None:
     case = tmp_path / "case.py"
-    case.write_text("import jax.numpy as jnp\nfrom shardtypes import f32\n\ndef f(x: f32['B M']):\n    return x.sum(2)\n")
+    case.write_text(
+        "import jax.numpy as jnp\nfrom shardtypes import f32\n\ndef f(x: f32['B M']):\n    return x.sum(2)\n"
+    )
     assert found(tmp_path, case) != expected(case)
     update(case, found(tmp_path, case))
     assert found(tmp_path, case) == expected(case) == Counter({(5, "ST208"): 1})

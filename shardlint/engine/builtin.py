@@ -1,0 +1,118 @@
+"""Python's own functions over abstract values; None where a function is not handled here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shardlint.engine.plain import MAX_ITEMS, iterate
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    IntValue,
+    Literal,
+    ScalarValue,
+    SequenceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+
+def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """The result of ``builtins.name``, if it is handled."""
+    handler = _HANDLERS.get(name)
+    if handler is None or kwargs or not args:
+        return None
+    return handler(args)
+
+
+def _length(args: list[Value]) -> Value:
+    match args[0]:
+        case SequenceValue(items=items) | DictValue(items=items):
+            return IntValue(Size.const(len(items)))
+        case ArrayValue(dims=dims) if dims:
+            return IntValue(None if args[0].manual and dims[0].axes != () else dims[0].size)
+        case Literal(value=str() | bytes() as text):
+            return IntValue(Size.const(len(text)))
+        case _:
+            return IntValue(None)
+
+
+def _range(args: list[Value]) -> Value:
+    bounds = [a.size.constant if isinstance(a, IntValue) and a.size is not None else None for a in args]
+    known = [b for b in bounds if b is not None]
+    if len(known) != len(bounds) or len(known) > 3 or (len(known) == 3 and known[2] == 0):
+        return Unknown("a range of unknown length")
+    numbers = range(*known)
+    if len(numbers) > MAX_ITEMS:
+        return Unknown("a long range")
+    return SequenceValue(tuple(IntValue(Size.const(n)) for n in numbers))
+
+
+def _items(value: Value) -> list[Value] | None:
+    if isinstance(value, DictValue):
+        return [_constant(key) for key, _ in value.items]
+    return iterate(value)
+
+
+def _constant(key: object) -> Value:
+    return IntValue(Size.const(key)) if isinstance(key, int) and not isinstance(key, bool) else Literal(key)
+
+
+def _enumerate(args: list[Value]) -> Value:
+    items = _items(args[0])
+    if items is None or len(args) > 1:
+        return Unknown("enumerates something of unknown length")
+    return SequenceValue(tuple(SequenceValue((IntValue(Size.const(i)), v)) for i, v in enumerate(items)))
+
+
+def _zip(args: list[Value]) -> Value:
+    columns = [_items(arg) for arg in args]
+    known = [column for column in columns if column is not None]
+    if len(known) != len(columns):
+        return Unknown("zips something of unknown length")
+    return SequenceValue(tuple(SequenceValue(row) for row in zip(*known, strict=False)))
+
+
+def _sequence(kind: str) -> Callable[[list[Value]], Value]:
+    def make(args: list[Value]) -> Value:
+        items = _items(args[0])
+        return SequenceValue(tuple(items), kind) if items is not None else Unknown("of unknown length")
+
+    return make
+
+
+def _reversed(args: list[Value]) -> Value:
+    items = _items(args[0])
+    return SequenceValue(tuple(reversed(items))) if items is not None else Unknown("of unknown length")
+
+
+def _extremum(args: list[Value], make: Callable[..., Size]) -> Value:
+    items = _items(args[0]) if len(args) == 1 else args
+    sizes = [item.size if isinstance(item, IntValue) else None for item in items or ()]
+    known = [size for size in sizes if size is not None]
+    if not sizes or len(known) != len(sizes):
+        return IntValue(None) if items and all(isinstance(i, IntValue) for i in items) else Unknown("min or max")
+    return IntValue(make(*known))
+
+
+def _int(args: list[Value]) -> Value:
+    return args[0] if isinstance(args[0], IntValue) else IntValue(None)
+
+
+_HANDLERS: dict[str, Callable[[list[Value]], Value]] = {
+    "len": _length,
+    "range": _range,
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "list": _sequence("list"),
+    "tuple": _sequence("tuple"),
+    "reversed": _reversed,
+    "min": lambda args: _extremum(args, Size.minimum),
+    "max": lambda args: _extremum(args, Size.maximum),
+    "int": _int,
+    "float": lambda args: ScalarValue("float"),
+    "bool": lambda args: ScalarValue("bool"),
+    "str": lambda args: StringValue(),
+}
