@@ -175,7 +175,7 @@ def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:
 def bind(
     node: ir.Function | ir.Lambda, args: list[Value], kwargs: dict[str, Value]
 ) -> tuple[dict[str, Value], dict[str, int]] | None:
-    """Arguments by parameter, and the index of each, positional ones first; None if they do not fit."""
+    """Arguments by parameter, and the index of each among all that were given; None if they do not fit."""
     bound: dict[str, Value] = {}
     index: dict[str, int] = {}
     rest = list(enumerate(args))
