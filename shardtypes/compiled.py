@@ -21,7 +21,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import jax
-
 from jax._src.tree_util import broadcast_prefix  # no public one in the oldest JAX that we support
 
 from shardtypes import _stats, messages

@@ -114,6 +114,8 @@ def _map_tuple(
 
 
 def _show(annotation: Any) -> str:
+    if annotation is jax.Array:
+        return "jax.Array"
     return annotation.__name__ if isinstance(annotation, type) else repr(annotation)
 
 

@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -57,7 +57,7 @@ class Deferred:
 class Table:
     """Bindings of one scope. Sizes are ints, or the symbolic dimensions of an abstract trace."""
 
-    __slots__ = ("deferred", "places", "sizes", "variadics")
+    __slots__ = ("closed", "deferred", "parent", "places", "sizes", "variadics")
 
     def __init__(self) -> None:
         self.sizes: dict[str, Any] = {}
@@ -65,6 +65,8 @@ class Table:
         self.places: dict[str, tuple[Site, int | None]] = {}
         self.variadics: dict[str, tuple[Any, ...]] = {}
         self.deferred: list[Deferred] = []
+        self.parent: Table | None = None
+        self.closed = False
 
     def bind(self, name: str, size: Any, site: Site, dim: int | None) -> None:
         """Record the size of a name met for the first time."""
@@ -96,17 +98,23 @@ def current_table() -> Table | None:
     return _current.get()
 
 
-def enter_table(table: Table) -> Token[Table | None]:
+def enter_table(table: Table) -> Table:
     """Put a table in force; undo it with ``leave_table``."""
-    return _current.set(table)
+    table.parent = _current.get()
+    _current.set(table)
+    return table
 
 
-def leave_table(token: Token[Table | None]) -> None:
-    """Put the former table back in force."""
-    try:
-        _current.reset(token)
-    except ValueError:  # closed from another task, as a garbage-collected generator is: its context is gone
-        _current.set(None)
+def leave_table(table: Table) -> None:
+    """Close a table and put the innermost one that is still open back in force.
+
+    Tables of interleaved generators close in any order, and in any task.
+    """
+    table.closed = True
+    current = _current.get()
+    while current is not None and current.closed:
+        current = current.parent
+    _current.set(current)
 
 
 class Scope:
@@ -116,14 +124,14 @@ class Scope:
     """
 
     def __init__(self) -> None:
-        self._tokens: list[Token[Table | None]] = []
+        self._tables: list[Table] = []
 
     def __enter__(self) -> Scope:
-        self._tokens.append(enter_table(Table()))
+        self._tables.append(enter_table(Table()))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        leave_table(self._tokens.pop())
+        leave_table(self._tables.pop())
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -135,14 +143,14 @@ class Scope:
 class HeldTable:
     """``with HeldTable(): ...`` holds the table in force, or a fresh one where there is none, for the block."""
 
-    __slots__ = ("_token",)
+    __slots__ = ("_table",)
 
     def __enter__(self) -> None:
-        self._token = None if _current.get() is not None else _current.set(Table())
+        self._table = None if _current.get() is not None else enter_table(Table())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._token is not None:
-            leave_table(self._token)
+        if self._table is not None:
+            leave_table(self._table)
 
 
 @contextmanager
@@ -153,11 +161,11 @@ def shared_table() -> Iterator[Table]:
         yield table
         return
     table = Table()
-    token = enter_table(table)
+    opened = enter_table(table)
     try:
         yield table
     finally:
-        leave_table(token)
+        leave_table(opened)
 
 
 def scope(function: Callable[P, R]) -> Callable[P, R]:
@@ -176,11 +184,11 @@ def scope(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = enter_table(Table())
+        opened = enter_table(Table())
         try:
             return function(*args, **kwargs)
         finally:
-            leave_table(token)
+            leave_table(opened)
 
     run.__shardtypes_scope__ = True  # type: ignore[attr-defined]  # tells `typechecked` above it to check inside
     return run

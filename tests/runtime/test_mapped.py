@@ -29,7 +29,7 @@ def test_vmap_checks_one_example() -> None:
     assert jax.vmap(example)(x, x).shape == (4, 3)
     assert jax.vmap(example, in_axes=(0, 1))(x, x.T).shape == (4, 3)
     assert jax.vmap(jax.vmap(example))(jnp.ones((2, 4, 3)), jnp.ones((2, 4, 3))).shape == (2, 4, 3)
-    with pytest.raises(st.ShapeError, match="example: parameter 'y', dimension 0|expected M = 3"):
+    with pytest.raises(st.ShapeError, match="expected M = 3"):
         jax.vmap(example)(x, jnp.ones((4, 5)))
     with pytest.raises(st.ShapeError, match="expected 1 dimensions, got 2"):
         jax.vmap(example, in_axes=(0, None))(x, x)

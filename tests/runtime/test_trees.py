@@ -1,0 +1,117 @@
+"""``pytree_dataclass`` in every form, and the specs of trees."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Generic, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+from shardtypes import f32, pytree_dataclass
+
+T = TypeVar("T")
+
+
+@pytree_dataclass(frozen=True, kw_only=True)
+class Frozen:
+    w: f32["M/d F"]
+    name: str = dataclasses.field(default="f", metadata={"static": True})
+
+
+@pytree_dataclass
+class Base:
+    a: f32["M"]
+
+
+@pytree_dataclass
+class Derived(Base):
+    b: f32["M"]
+
+
+@pytree_dataclass
+class Pair(Generic[T]):
+    first: T
+    second: T
+
+
+class Named(NamedTuple):
+    x: f32["B/d"]
+    y: f32["B/t"] | None
+
+
+@pytree_dataclass
+class Loose:
+    w: jax.Array
+
+
+def test_frozen_with_static_fields() -> None:
+    value = Frozen(w=jnp.ones((2, 3)), name="g")
+    assert jax.tree.leaves(value)[0].shape == (2, 3) and len(jax.tree.leaves(value)) == 1
+    assert jax.jit(lambda v: jax.tree.map(lambda x: x * 2, v))(value).name == "g"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value.name = "h"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Frozen(jnp.ones((2, 3)))  # type: ignore[misc,call-arg]
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(value)]
+    assert paths == [".w"]
+
+
+def test_inheritance_and_transformations() -> None:
+    @st.typechecked
+    def total(v: Derived) -> f32[""]:
+        return (v.a * v.b).sum()
+
+    value = Derived(a=jnp.ones(3), b=jnp.full(3, 2.0))
+    assert total(value) == 6
+    gradient = jax.grad(total)(value)
+    assert isinstance(gradient, Derived) and gradient.a.tolist() == [2, 2, 2]
+    carried, _ = jax.lax.scan(lambda c, _: (jax.tree.map(lambda x: x + 1, c), total(c)), value, None, length=2)
+    assert carried.a.tolist() == [3, 3, 3]
+    with pytest.raises(st.ShapeError, match="field 'b'"):
+        total(Derived(a=jnp.ones(3), b=jnp.ones(4)))
+
+
+def test_generic_fields_are_checked() -> None:
+    @st.typechecked
+    def f(p: Pair[f32["B"]]) -> f32["B"]:
+        return p.first + p.second
+
+    f(Pair(jnp.ones(2), jnp.ones(2)))
+    with pytest.raises(st.ShapeError, match="field 'second'"):
+        f(Pair(jnp.ones(2), jnp.ones(3)))
+
+
+def test_partition_specs_of_containers() -> None:
+    d = P("d")
+    assert st.make_partition_specs(Named) == Named(d, P("t"))
+    assert st.make_partition_specs(tuple[f32["B/d"], f32[""]]) == (d, P())
+    assert st.make_partition_specs(dict[str, f32["B/d"]]) == d
+    assert st.make_partition_specs(list[f32["B/d"]]) == d
+    assert st.make_partition_specs(f32["B/d"] | None) == d
+    assert st.make_partition_specs(Frozen).w == P("d", None)
+    assert st.make_partition_specs(Pair[f32["B/d"]]) == Pair(d, d)
+
+
+def test_a_leaf_without_annotation_is_named() -> None:
+    with pytest.raises(TypeError) as caught:
+        st.make_partition_specs(Loose)
+    assert str(caught.value) == (
+        ".w: jax.Array has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
+        "or mark the field static with dataclasses.field(metadata={'static': True})"
+    )
+    with pytest.raises(TypeError, match="sharded differently"):
+        st.make_partition_specs(f32["B/d"] | f32["B/t"])
+
+
+def test_is_fully_sharded(auto_mesh: Mesh) -> None:
+    with jax.set_mesh(auto_mesh):
+        assert st.is_fully_sharded(P("d", "t")) and st.is_fully_sharded(P(("t", "d")))
+        assert st.is_fully_sharded(f32["M/t/d"]) and st.is_fully_sharded(st.ShapeSpec.parse("M/t F/d"))
+        assert not st.is_fully_sharded(P("d")) and not st.is_fully_sharded(f32["M/t"])
+    with pytest.raises(ValueError, match="needs a mesh in force"):
+        st.is_fully_sharded(P("d"))
