@@ -84,6 +84,7 @@ class ArraySpec:
 
     def check(self, value: Any, table: Table, view: View, site: Site) -> None:
         """Check a value, binding names in ``table``. Raises ``ShapeError`` or ``ShardingError``."""
+        __tracebackhide__ = True
         kind_of_value = type(value)
         if kind_of_value not in _array_classes and not _is_array(value):
             raise ShapeError(messages.not_an_array(self.text, value), site)
@@ -131,6 +132,7 @@ class ArraySpec:
             settle(table)
 
     def _check_dtype(self, dtype: Any, value: Any, site: Site) -> None:
+        __tracebackhide__ = True
         from shardtypes.dtypes import accepts
 
         if dtype == self.wanted_dtype or accepts(self.dtype, dtype):
@@ -175,6 +177,7 @@ class ArraySpec:
 
     def _expand(self, shape: tuple[Any, ...], table: Table, value: Any, site: Site) -> tuple[tuple[int, Any, Dim], ...]:
         """The plan with the variadic dimension repeated as often as the value needs."""
+        __tracebackhide__ = True
         at, count = self.variadic, len(shape) - self.rank + 1
         if at is None or count < 0:
             want = str(self.rank) if at is None else f"at least {self.rank - 1}"
@@ -203,6 +206,7 @@ class ArraySpec:
         return self.plan[:at] + ((ANYTHING, None, self.shape.dims[at]),) * count + self.plan[at + 1 :]
 
     def _size_error(self, dim: int, name: str, want: Any, got: Any, table: Table, value: Any, site: Site) -> None:
+        __tracebackhide__ = True
         place = table.place(name)
         raise ShapeError(
             messages.size_differs(
@@ -214,6 +218,7 @@ class ArraySpec:
     def _expression(
         self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site, before: int
     ) -> None:
+        __tracebackhide__ = True
         if kind == BROADCAST and got == 1:
             return
         unknown = [name for name in size.symbols if name not in table.sizes]

@@ -173,6 +173,7 @@ def _make_plan(function: Any, local_names: dict[str, Any]) -> _Plan:
 
 
 def _check_arguments(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View) -> None:
+    __tracebackhide__ = True
     count = len(args)
     for parameter in plan.parameters:
         if parameter.position < count:
@@ -221,6 +222,7 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # pytest shows the call, not how it was checked
         if not checks_on() or _suppression.type_checks_suppressed:
             return function(*args, **kwargs)
         plan = checks._plan or checks.plan
@@ -263,6 +265,7 @@ def _wrap_coroutine(checks: _Checks) -> Any:
 
     @functools.wraps(function)
     async def checked(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # pytest shows the call, not how it was checked
         if not checks_on() or _suppression.type_checks_suppressed:
             return await function(*args, **kwargs)
         plan, view = checks.plan, current_view()

@@ -89,6 +89,7 @@ class Collector:
 
     def raise_first(self) -> None:
         """Raise what was found, the others as notes of the first."""
+        __tracebackhide__ = True
         if not self.errors:
             return
         first, *others = self.errors
@@ -205,6 +206,7 @@ def install() -> bool:
 
     @functools.wraps(run)
     def checked_run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
+        __tracebackhide__ = True
         if _has_checks(fun, p.params["jaxpr"]):
             _check_compile(fun, sys._getframe(1).f_locals.get("jit_info"), args, kwargs, pjit._cpp_pjit)
         return run(p, args_flat, fun, args, kwargs)
@@ -246,6 +248,7 @@ def _inner_programs(program: Any, depth: int) -> Iterator[Any]:
 
 
 def _check_compile(fun: Any, jit_info: Any, args: Any, kwargs: Any, make_jit: Callable[..., Any]) -> None:
+    __tracebackhide__ = True
     if jit_info is None or any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((args, kwargs))):
         _stats.count_not_possible("inside a nested jit on Auto mesh axes")
         return

@@ -23,6 +23,7 @@ def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
     ``dtype`` is one of ours or one of JAX's (``f32`` or ``jnp.float32``); sizes are those of the global array, also
     inside ``shard_map``. Raises ``ShapeError`` or ``ShardingError``.
     """
+    __tracebackhide__ = True
     if not checks_on():
         return
     spec = _spec(dtype, shape_spec)

@@ -52,6 +52,7 @@ def claims(spec: ArraySpec, rank: int) -> tuple[Claim, ...] | None:
 
 def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     """Compare the sharding of a value with the annotation. Raises ``ShardingError``."""
+    __tracebackhide__ = True
     if isinstance(value, jax.core.Tracer):
         if view.manual:
             _check_manual(spec, value, view, site)
@@ -213,6 +214,7 @@ def _names(axes: Any) -> str:
 
 def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     """Under ``jit``: Explicit axes are part of the type; of Auto axes only the compiler knows."""
+    __tracebackhide__ = True
     aval = jax.typeof(value)
     sharding = getattr(aval, "sharding", None)
     own = getattr(sharding, "mesh", None)
@@ -251,6 +253,7 @@ def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
 
 def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     """Inside ``shard_map`` and ``pmap``: the varying axes are an upper bound of where a value differs."""
+    __tracebackhide__ = True
     aval = jax.typeof(value)
     declared = claims(spec, len(aval.shape))
     if declared is None:

@@ -1,0 +1,108 @@
+"""The wording of each message, whole."""
+
+from __future__ import annotations
+
+import traceback
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+from shardtypes import f32
+
+
+@st.typechecked
+def f(x: f32["B M"], y: f32["M"]) -> f32["B"]:
+    return (x * y).sum(1)
+
+
+def message(x: object, y: object) -> str:
+    with pytest.raises(st.ShapeError) as caught:
+        f(x, y)
+    return str(caught.value)
+
+
+def test_not_an_array() -> None:
+    assert message(1.0, jnp.ones(2)) == "f: parameter 'x': expected a jax.Array, f32['B M'], got float"
+    assert message(np.ones((2, 2)), jnp.ones(2)) == (
+        "f: parameter 'x': expected a jax.Array, f32['B M'], got numpy.ndarray; convert it with jax.numpy.asarray"
+    )
+
+
+def test_wrong_dtype() -> None:
+    assert message(jnp.ones((2, 3), jnp.int32), jnp.ones(3)) == (
+        "f: parameter 'x': dtype is i32, expected f32\n  declared f32['B M']\n  actual   i32[2, 3]"
+    )
+
+
+def test_wrong_rank() -> None:
+    assert message(jnp.ones(2), jnp.ones(3)) == (
+        "f: parameter 'x': expected 2 dimensions, got 1\n  declared f32['B M']\n  actual   f32[2]"
+    )
+
+
+def test_wrong_size() -> None:
+    assert message(jnp.ones((2, 3)), jnp.ones(4)) == (
+        "f: parameter 'y': dimension 0 is 4, expected M = 3\n  declared f32['M']\n  actual   f32[4]\n"
+        "  M = 3, bound by f: parameter 'x', dimension 1"
+    )
+
+
+def test_a_name_that_the_caller_bound_hints_at_scope() -> None:
+    @st.typechecked
+    def outer(x: f32["B M"]) -> None:
+        f(x[1:], x[0])
+
+    with pytest.raises(st.ShapeError) as caught:
+        outer(jnp.ones((2, 3)))
+    assert str(caught.value) == (
+        "f: parameter 'x': dimension 0 is 1, expected B = 2\n  declared f32['B M']\n  actual   f32[1, 3]\n"
+        "  B = 2, bound by outer: parameter 'x', dimension 0\n"
+        "  names are shared with the caller: if the callee means another size by it, "
+        "decorate the callee with @typechecked(scope=True) or @scope"
+    )
+
+
+def test_check_size() -> None:
+    with st.Scope():
+        st.check_size("B", 3)
+        with pytest.raises(st.ShapeError) as caught:
+            st.check_size("B", 4)
+    assert str(caught.value) == "check_size: B is 4, expected 3, bound by check_size"
+
+
+def test_sharding(auto_mesh: Mesh) -> None:
+    @st.typechecked
+    def g(x: f32["B/d M"]) -> None: ...
+
+    x = jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P("t")))
+    with pytest.raises(st.ShardingError) as caught:
+        g(x)
+    assert str(caught.value) == (
+        "g: parameter 'x': dimension 0 is sharded over t, expected sharded over d\n"
+        "  declared f32['B/d M']\n  actual   f32[8/t, 16] on mesh d=2, t=4\n"
+        "  place it with shardtypes.shard(x, T) or jax.device_put, or correct the annotation"
+    )
+
+
+def test_unbound_axis() -> None:
+    @st.typechecked
+    def g(x: f32["B/j"]) -> None: ...
+
+    with pytest.raises(st.ShapeError) as caught:
+        jax.vmap(g, axis_name="i")(jnp.ones((2, 3)))
+    assert str(caught.value) == (
+        "g: parameter 'x': mesh axis 'j' is not bound here; bound axes: i=2\n  declared f32['B/j']"
+    )
+
+
+def test_pytest_shows_the_call_and_hides_the_checks() -> None:
+    with pytest.raises(st.ShapeError) as caught:
+        f(jnp.ones(2), jnp.ones(2))
+    shown = caught.traceback.filter(caught)
+    assert [entry.name for entry in shown] == ["test_pytest_shows_the_call_and_hides_the_checks"]
+    assert len(traceback.extract_tb(caught.tb)) > 1
