@@ -136,6 +136,7 @@ def _make_plan(function: Any, local_names: dict[str, Any]) -> _Plan:
     """Read a function's annotations. A name that does not resolve leaves that one parameter to be counted."""
     inner = inspect.unwrap(function)
     display = display_name(function)
+    module = getattr(function, "__module__", None) or ""
     names = {**local_names, **_closure(function)}
     memo = TypeCheckMemo(_globals(function), names, config=_CONFIG)
     annotations = getattr(inner, "__annotations__", {})
@@ -154,7 +155,7 @@ def _make_plan(function: Any, local_names: dict[str, Any]) -> _Plan:
     named: set[str] = set()
     for parameter in inspect.signature(function).parameters.values():
         check = checker(parameter.name)
-        site = Site(display, f"parameter {parameter.name!r}")
+        site = Site(display, f"parameter {parameter.name!r}", module)
         if parameter.kind is parameter.VAR_POSITIONAL:
             rest = (position, check, site) if check else None
             continue
@@ -168,7 +169,7 @@ def _make_plan(function: Any, local_names: dict[str, Any]) -> _Plan:
             default = _MISSING if parameter.default is parameter.empty else parameter.default
             parameters.append(_Parameter(at, parameter.name, default, check, site))
     returned = checker("return") if "return" in annotations else None
-    result = (returned, Site(display, "the result")) if returned else None
+    result = (returned, Site(display, "the result", module)) if returned else None
     return _Plan(tuple(parameters), rest, keywords, result)
 
 

@@ -42,5 +42,5 @@ def local(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
     check = compile_annotation(declared, TypeCheckMemo(names, {}, config=_CONFIG))
     if check is not None:
         with shared_table() as table:
-            check(value, table, current_view(), Site(where, f"variable {name!r}"))
+            check(value, table, current_view(), Site(where, f"variable {name!r}", names.get("__name__", "")))
     return value

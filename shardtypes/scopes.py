@@ -27,9 +27,15 @@ class Site:
 
     function: str
     role: str
+    module: str = ""
 
     def __str__(self) -> str:
         return f"{self.function}: {self.role}" if self.function else self.role
+
+    @property
+    def qualified(self) -> str:
+        """The function with its module, as reports of a whole project name it."""
+        return f"{self.module}.{self.function}" if self.module and self.function else self.function
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def _count(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
     _stats.count("sharding")
     for dim, axes in enumerate(spec.axes):
         if axes:
-            _stats.cover_dimension(site.function, site.role, dim, any(sizes.get(a, 1) > 1 for a in axes))
+            _stats.cover_dimension(site.qualified, site.role, dim, any(sizes.get(a, 1) > 1 for a in axes))
 
 
 def _message(spec: ArraySpec, reason: str, value: Any, mesh: Any) -> str:

@@ -39,8 +39,9 @@ def at_site(site: Site) -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _made_site(function: str, argument: str | None) -> Site:
-    return Site(function.rpartition("<locals>.")[2], "the result" if argument is None else f"parameter {argument!r}")
+def _made_site(function: str, argument: str | None, module: str) -> Site:
+    role = "the result" if argument is None else f"parameter {argument!r}"
+    return Site(function.rpartition("<locals>.")[2], role, module)
 
 
 def _site_of_frames() -> Site:
@@ -53,7 +54,7 @@ def _site_of_frames() -> Site:
         if name in _ENTRY:
             local = frame.f_locals
             if name != "check_variable_assignment":
-                return _made_site(local["func_name"], local.get("argname"))
+                return _made_site(local["func_name"], local.get("argname"), local["memo"].globals.get("__name__", ""))
             caller = frame.f_back.f_code.co_qualname if frame.f_back is not None else ""
             return Site(caller.rpartition("<locals>.")[2], f"variable {local.get('varname')!r}")
         frame = frame.f_back
