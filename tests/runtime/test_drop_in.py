@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 from typeguard import typechecked
 import shardlib.shardtypes as shardtypes
-from shardlib.shardtypes import Array, Scope, bf16, check, f32, make_shardings, pytree_dataclass, scope, typed_shard_map, u32
+from shardlib.shardtypes import Array, Scope, bf16, check, f32, make_shardings
+from shardlib.shardtypes import pytree_dataclass, scope, typed_shard_map, u32
 
 shardtypes.register_with_typeguard()
 
