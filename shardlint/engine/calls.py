@@ -253,7 +253,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     if key is not None and _hashable(key) and key in it.memo:
         return it.memo[key]
     count = len(it.events)
-    inner = Frame(func.module, dict(bound), Bindings(), frame.facts, closure, func, silent=frame.silent)
+    inner = Frame(func.module, dict(bound), Bindings(), frame.facts, closure, func, silent=frame.silent, in_place=True)
     it.stack.append((frame.module, at, node))
     try:
         for param in node.params:

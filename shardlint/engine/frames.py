@@ -23,6 +23,7 @@ class Frame:
     promise: Type | None = None
     returned: list[Value] = field(default_factory=list)
     silent: int = 0
+    in_place: bool = False  # a body evaluated for one call: a branch that cannot be decided may not be taken
     checking: bool = False
     named: frozenset[str] = frozenset()
     declared: dict[str, ir.Expr] = field(default_factory=dict)

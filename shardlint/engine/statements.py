@@ -227,11 +227,14 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
         return block(it, frame, node.body if decided else node.orelse)
     before, facts = dict(frame.variables), frame.facts
     narrow(it, frame, node.test, True)
+    frame.silent += frame.in_place
     first_ends = block(it, frame, node.body)
     first, first_facts = frame.variables, frame.facts
     frame.variables, frame.facts = before, facts
     narrow(it, frame, node.test, False)
     second_ends = block(it, frame, node.orelse)
+    if first_ends == second_ends:  # else what follows is a branch too
+        frame.silent -= frame.in_place
     if first_ends and second_ends:
         return True
     if second_ends:
