@@ -176,7 +176,8 @@ def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Va
         items = tuple(item.value if isinstance(item, ir.Star) else item for item in items)
     if values is not None and len(values) != len(items):
         # other tuples than shapes are the type checker's business
-        if isinstance(value, ArrayValue) or all(isinstance(item, IntValue) for item in values):
+        shape = isinstance(value, SequenceValue) and value.kind == "tuple"
+        if isinstance(value, ArrayValue) or (shape and all(isinstance(item, IntValue) for item in values)):
             what = "a dimension of size" if isinstance(value, ArrayValue) else "a shape of rank"
             it.report(frame, "ST214", at, f"{len(items)} names unpack {what} {len(values)}")
         values = None

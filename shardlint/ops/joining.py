@@ -29,7 +29,7 @@ from shardtypes.lang import Size
 
 def joined_operands(call: Call, value: Value) -> list[ArrayValue]:
     """The arrays of a sequence; an array stands for the sequence of its rows."""
-    if isinstance(value, SequenceValue):
+    if isinstance(value, SequenceValue) and (value.items or value.kind == "tuple"):  # a list may have grown unseen
         return [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in value.items]
     if isinstance(value, ArrayValue) and value.dims:
         count = value.dims[0].size
