@@ -40,7 +40,8 @@ def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_no
             column = max(1, refused.offset or 1)
             raise UnparsableFile(path, refused.lineno, column, messages.syntax(refused.msg)) from None
         reason = " ".join(error.message.split())
-        raise UnparsableFile(path, error.raw_line, error.raw_column + 1, messages.syntax(reason)) from None
+        text = messages.syntax(reason) if refused is not None else messages.parser_limit()
+        raise UnparsableFile(path, error.raw_line, error.raw_column + 1, text) from None
     except (UnicodeDecodeError, SyntaxError, LookupError) as error:
         if decodable(source):
             line = (refused and refused.lineno) or 1
@@ -286,11 +287,18 @@ class _Lowering:
         return ir.Const(self.at(node), ...)
 
     def joined(self, node: cst.ConcatenatedString) -> ir.Expr:
-        value = _evaluated(node)
-        if value is None:
-            at = self.at(node)
-            return ir.Opaque(at, "FormattedString", (self.expression(node.left), self.expression(node.right)))
-        return ir.Const(self.at(node), value)
+        at = self.at(node)
+        # Nested to the right, one level a part: generated tables have thousands.
+        parts: list[cst.CSTNode] = []
+        rest: cst.CSTNode = node
+        while isinstance(rest, cst.ConcatenatedString):
+            parts.append(rest.left)
+            rest = rest.right
+        parts.append(rest)
+        values = [_text(p) for p in parts if isinstance(p, cst.SimpleString)]
+        if len(values) < len(parts):
+            return ir.Opaque(at, "FormattedString", tuple(self.expression(p) for p in parts))
+        return ir.Const(at, values[0][:0].join(values))
 
     def attribute(self, node: cst.Attribute) -> ir.Expr:
         at = self.at(node)

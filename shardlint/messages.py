@@ -76,6 +76,13 @@ def syntax(reason: str) -> str:
     return f"the file is no valid Python: {reason}"
 
 
+def parser_limit() -> str:
+    return (
+        "Python accepts this line, but shardlint's parser (libcst) does not; write it in another way, or leave the "
+        "file out with `exclude`"
+    )
+
+
 def too_deep() -> str:
     return "the code is nested too deeply to be read"
 

@@ -22,6 +22,7 @@ NO_ENCODING = (
     "the file cannot be decoded: unknown encoding: nonsense; save it as UTF-8, or declare its encoding on the first "
     "line"
 )
+LIBCST_REFUSES = b"(x): int = 1\n"
 PROGRAM = b'''
 from __future__ import annotations
 import a.b as c, d.e
@@ -111,6 +112,18 @@ def test_what_is_no_python_says_where(source: bytes, line: int, column: int, mes
         lower(source, "m", "m.py")
     assert (caught.value.line, caught.value.message) == (line, message)
     assert caught.value.column == column
+
+
+def test_a_long_run_of_string_literals() -> None:
+    (statement,) = body("x = (" + "'a'\n" * 2000 + ")\n")
+    assert isinstance(statement, ir.Assign)
+    assert isinstance(statement.value, ir.Const)
+    assert statement.value.value == "a" * 2000
+
+
+def test_what_only_libcst_refuses_is_said_to_be_so() -> None:
+    with pytest.raises(UnparsableFile, match=r"Python accepts this line, but shardlint's parser \(libcst\) does not"):
+        lower(LIBCST_REFUSES, "m", "m.py")
 
 
 @pytest.mark.parametrize(
