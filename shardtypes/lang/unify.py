@@ -194,6 +194,8 @@ def _solve(index: int, dim: Dim, got: Size, unbound: list[str], bindings: Bindin
     known = dim.size.substitute({n: s for n, s in bindings.sizes.items() if n in dim.size.symbols})
     if name in {s for size in bindings.sizes.values() for s in size.symbols} and known != dim.size:
         return None  # after substitution the name could be the caller's symbol of the same name
+    if name not in known.symbols:  # its factor is 0
+        return Mismatch("size", index, f"{dim.size} = {known}", str(got)) if (known - got).constant else None
     factor, rest = Size.const(0), Size.const(0)
     for monomial, coefficient in known.terms:
         inside = [a for a in monomial if a.op or a.name == name]
