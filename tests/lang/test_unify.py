@@ -56,6 +56,13 @@ def test_what_no_binding_can_satisfy(text: str, values: tuple[int, ...]) -> None
     assert unify(parse(text), sizes(*values), Bindings()) is not None
 
 
+def test_a_size_whose_unbound_name_drops_out() -> None:
+    known = Bindings({"L": Size.of(2)})
+    assert unify(parse("B*(1//L)"), sizes(0), known) is None
+    assert unify(parse("B*(1//L)"), sizes(3), known) is not None
+    assert known.sizes == {"L": Size.of(2)}
+
+
 def test_variadics() -> None:
     bindings = Bindings()
     assert unify(parse("*batch M"), sizes("B", "L", 8), bindings) is None
