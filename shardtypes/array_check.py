@@ -60,7 +60,9 @@ def _plan(dims: tuple[Dim, ...]) -> tuple[tuple[int, Any, Dim], ...]:
 class ArraySpec:
     """A compiled array annotation. Made once per distinct annotation and shared by all who use it."""
 
-    __slots__ = ("axes", "dtype", "plan", "rank", "shape", "sharded", "text", "variadic", "verdicts", "wanted_dtype")
+    __slots__ = (
+        "axes", "dtype", "plan", "rank", "shape", "sharded", "simple", "text", "variadic", "verdicts", "wanted_dtype",
+    )  # fmt: skip
 
     def __init__(self, dtype: type[ArrayDType], shape: Shape, text: str) -> None:
         from shardtypes.dtypes import numpy_dtype
@@ -71,6 +73,8 @@ class ArraySpec:
         self.rank = len(shape.dims)
         self.variadic = shape.variadic
         self.plan = _plan(shape.dims)
+        # Binds plain names only: they are then all that a failed check has to undo.
+        self.simple = self.variadic is None and all(kind in (NAME, CONSTANT, ANYTHING) for kind, _, _ in self.plan)
         self.axes = tuple(dim.axes for dim in shape.dims)
         self.sharded = bool(shape.axes)
         self.wanted_dtype: np.dtype[Any] | None = numpy_dtype(dtype)
@@ -94,11 +98,28 @@ class ArraySpec:
         shape: tuple[Any, ...] = value.shape
         if view.bound:
             shape = self._global_shape(shape, view, site)
+        before = len(table.sizes)
+        mark = None if self.simple else table.mark()
+        try:
+            self._check_sizes(shape, table, value, site)
+            plain = kind_of_value is ArrayImpl and type(value.sharding) is SingleDeviceSharding
+            if self.sharded or not plain or rules():
+                check_sharding(self, value, view, site)
+            if table.deferred:
+                settle(table)
+        except Exception:
+            if mark is not None:
+                table.rollback(mark)
+            else:
+                table.forget_from(before)
+            raise
+
+    def _check_sizes(self, shape: tuple[Any, ...], table: Table, value: Any, site: Site) -> None:
+        __tracebackhide__ = True
         plan = self.plan
         if len(shape) != self.rank or self.variadic is not None:
             plan = self._expand(shape, table, value, site)
         sizes, places = table.sizes, table.places
-        before = len(sizes)
         index = 0
         for kind, want, _ in plan:
             got = shape[index]
@@ -108,28 +129,17 @@ class ArraySpec:
                     sizes[want] = got
                     places[want] = (site, index)
                 elif bound != got:
-                    self._undo(table, before)
                     self._size_error(index, want, bound, got, table, value, site)
             elif kind == CONSTANT:
                 if want != got:
-                    self._undo(table, before)
                     raise ShapeError(
                         messages.size_differs(index, str(want), got, (), self.text, messages.describe(value)), site
                     )
             elif kind != ANYTHING:
-                self._expression(index, kind, want, got, table, value, site, before)
+                self._expression(index, kind, want, got, table, value, site)
             index += 1
         if _stats.recording:
             _stats.count("shape")
-        plain = kind_of_value is ArrayImpl and type(value.sharding) is SingleDeviceSharding
-        if self.sharded or not plain or rules():
-            try:
-                check_sharding(self, value, view, site)
-            except Exception:
-                self._undo(table, before)
-                raise
-        if table.deferred:
-            settle(table)
 
     def _check_dtype(self, dtype: Any, value: Any, site: Site) -> None:
         __tracebackhide__ = True
@@ -140,12 +150,6 @@ class ArraySpec:
         want = self.dtype.__name__
         got = messages.short_dtype(dtype)
         raise ShapeError(messages.wrong_dtype(want, got, self.text, messages.describe(value)), site)
-
-    @staticmethod
-    def _undo(table: Table, before: int) -> None:
-        while len(table.sizes) > before:
-            name, _ = table.sizes.popitem()
-            table.places.pop(name, None)
 
     def _global_shape(self, shape: tuple[Any, ...], view: View, site: Site) -> tuple[Any, ...]:
         """Local sizes times the sizes of their axes."""
@@ -216,7 +220,7 @@ class ArraySpec:
         )
 
     def _expression(
-        self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site, before: int
+        self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site
     ) -> None:
         __tracebackhide__ = True
         if kind == BROADCAST and got == 1:
@@ -231,7 +235,6 @@ class ArraySpec:
         want = size.evaluate(table.sizes)
         if want != got:
             places = [(name, table.sizes[name], table.place(name)) for name in sorted(size.symbols)]
-            self._undo(table, before)
             raise ShapeError(
                 messages.size_differs(
                     index, f"{size} = {want}", got, places, self.text, messages.describe(value), site.function

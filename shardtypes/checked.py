@@ -20,9 +20,10 @@ import jax
 from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo, _suppression
 from typeguard._checkers import check_type_internal
 
-from shardtypes import _stats
+from shardtypes import _stats, messages
 from shardtypes.array_check import abandon
 from shardtypes.dtypes import ArrayType, array_spec
+from shardtypes.errors import ShardTypeError
 from shardtypes.meshes import View, current_view
 from shardtypes.scopes import Site, Table, _current, enter_table, leave_table
 from shardtypes.switches import checks_on, switched_off
@@ -65,14 +66,6 @@ def array_annotation(annotation: Any) -> ArrayType | None:
     return None
 
 
-def _optional(annotation: Any) -> ArrayType | None:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        members = [m for m in typing.get_args(annotation) if m is not type(None)]
-        if len(members) == 1:
-            return array_annotation(members[0])
-    return None
-
-
 def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
     """The check of one annotation; None where anything is allowed."""
     if annotation is inspect.Parameter.empty or annotation is Any or annotation is object:
@@ -80,15 +73,10 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
     array = array_annotation(annotation)
     if array is not None:
         return array_spec(array).check
-    inner = _optional(annotation)
-    if inner is not None:
-        check_array = array_spec(inner).check
-
-        def optional(value: Any, table: Table, view: View, site: Site) -> None:
-            if value is not None:
-                check_array(value, table, view, site)
-
-        return optional
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        members = typing.get_args(annotation)
+        if any(array_annotation(member) is not None for member in members):
+            return _compile_union(members, memo)
 
     def by_typeguard(value: Any, table: Table, view: View, site: Site) -> None:
         with at_site(site):
@@ -100,6 +88,47 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
                 raise
 
     return by_typeguard
+
+
+def _compile_union(members: tuple[Any, ...], memo: TypeCheckMemo) -> Checker:
+    """A union with arrays in it: the first member that fits is it, and what the others bound is forgotten."""
+    optional = type(None) in members
+    checks = [compile_annotation(member, memo) for member in members if member is not type(None)]
+    if len(checks) == 1 and optional and (only := checks[0]) is not None:
+
+        def check_optional(value: Any, table: Table, view: View, site: Site) -> None:
+            if value is not None:
+                only(value, table, view, site)
+
+        return check_optional
+    declared = " | ".join(type_text(member) for member in members)
+
+    def check_union(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if value is None and optional:
+            return
+        failures: list[str] = []
+        for check in checks:
+            if check is None:
+                return  # anything is allowed
+            mark = table.mark()
+            try:
+                check(value, table, view, site)
+            except TypeCheckError as error:
+                table.rollback(mark)
+                failures.append(str(error).removeprefix(str(site)).lstrip(": "))
+            else:
+                return
+        raise ShardTypeError(messages.no_member(declared, failures), site)
+
+    return check_union
+
+
+def type_text(annotation: Any) -> str:
+    """An annotation as its author writes it."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation.__name__ if annotation is not type(None) else "None"
+    return repr(annotation)
 
 
 def display_name(function: Any) -> str:

@@ -43,16 +43,6 @@ class ArrayType(types.GenericAlias):
     def __repr__(self) -> str:
         return f"{self.__origin__.__name__}[{self.__args__[0].decode()!r}]"
 
-    def __or__(self, other: Any) -> Any:
-        from typing import Union
-
-        return Union[self, other]  # noqa: UP007 - the operator itself calls this
-
-    def __ror__(self, other: Any) -> Any:
-        from typing import Union
-
-        return Union[other, self]  # noqa: UP007 - the operator itself calls this
-
 
 class DTypeClass(type):
     """The class of dtype classes: ``isinstance(x, f32)`` asks for an array of that dtype."""
@@ -64,9 +54,6 @@ class DTypeClass(type):
         import jax
 
         return isinstance(value, (jax.Array, jax.ShapeDtypeStruct)) and accepts(cls, value.dtype)
-
-    def __repr__(cls) -> str:
-        return cls.__name__
 
 
 class ArrayDType(metaclass=DTypeClass):

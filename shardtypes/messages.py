@@ -59,6 +59,12 @@ def not_an_array(declared: str, value: Any) -> str:
     return f"expected a jax.Array, {declared}, got {name}{hint}"
 
 
+def no_member(declared: str, failures: Sequence[str]) -> str:
+    """A value that is none of the members of a union; ``failures`` say why, one a member."""
+    reasons = [reason.replace("\n", "\n  ") for reason in failures]
+    return f"it is none of {declared}" + "".join(f"\n  {reason}" for reason in reasons)
+
+
 def wrong_dtype(want: str, got: str, declared: str, actual: str) -> str:
     """Another dtype than declared."""
     return f"dtype is {got}, expected {want}" + declared_actual(declared, actual)

@@ -84,6 +84,12 @@ class Table:
         found = self.places.get(name)
         return Binding(*found) if found is not None else None
 
+    def forget_from(self, count: int) -> None:
+        """Forget all sizes of names but the first ``count``."""
+        while len(self.sizes) > count:
+            name, _ = self.sizes.popitem()
+            self.places.pop(name, None)
+
     def mark(self) -> tuple[int, int, int, int]:
         """A point to roll back to."""
         return len(self.sizes), len(self.variadics), len(self.places), len(self.deferred)

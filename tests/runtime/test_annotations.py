@@ -1,0 +1,143 @@
+# ruff: noqa: UP045 - both spellings of an optional are what is tested
+"""Annotations as values: wrong shape strings, unions, and other tools that look at them."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import typing
+from typing import Any, Optional
+
+import jax
+import jax.numpy as jnp
+import pytest
+from beartype import beartype
+from beartype.roar import BeartypeCallHintParamViolation
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import shardtypes as st
+from shardtypes import f32
+
+# (text, column of the first character that cannot be right)
+WRONG: list[tuple[Any, int]] = [
+    ("B/d M/d", 6),
+    ("B//", 3),
+    ("/", 0),
+    ("B/", 2),
+    ("B M (", 5),
+    ("B {U:", 2),
+    ("B/d/d", 4),
+    ("B 1.5", 3),
+    ("... ...", 4),
+    (b"B\xff", 1),
+    (3, 0),
+    (None, 0),
+    ([], 0),
+    ({}, 0),
+    (("a", "b"), 0),
+]
+
+
+@pytest.mark.parametrize(("text", "column"), WRONG, ids=repr)
+def test_a_wrong_text_is_one_error_with_its_column(text: Any, column: int) -> None:
+    for make in (
+        lambda: f32[text],
+        lambda: st.ShapeSpec.parse(text),
+        lambda: st.DimSpec.parse(text),
+        lambda: st.check(f32, text, jnp.ones(1)),
+        lambda: st.Array[text, f32["B"]],
+    ):
+        with pytest.raises(st.ShapeStringError) as caught:
+            make()
+        assert caught.value.column == column
+        assert isinstance(caught.value, ValueError) and isinstance(caught.value, st.ShardTypeError)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.column) == (str(caught.value), column)
+
+
+@settings(max_examples=200, deadline=None)
+@given(some.one_of(some.text(), some.text(alphabet="Bdt /*+#_.{}U:,()0123456789"), some.binary()))
+def test_any_text_is_an_annotation_or_that_error(text: str | bytes) -> None:
+    try:
+        annotation = f32[text]
+    except st.ShapeStringError as error:
+        assert error.column >= 0 and str(error)
+    else:
+        assert eval(repr(annotation), {"f32": f32}) == annotation
+
+
+def test_a_wrong_text_is_shown_with_a_caret() -> None:
+    with pytest.raises(st.ShapeStringError) as caught:
+        f32["B/d M/d"]
+    assert str(caught.value) == "mesh axis 'd' is used twice for one array\n  B/d M/d\n        ^"
+
+
+def test_annotations_in_unions() -> None:
+    for union in (f32["B"] | int, int | f32["B"], Optional[f32["B"]], f32["B"] | f32["B M"], f32["B"] | jax.Array):
+        assert f32["B"] in typing.get_args(union)
+    assert repr(f32["B"] | int) == "f32['B'] | int"
+    assert (f32["B"] | f32["B"]) == f32["B"]
+    assert {f32["B"]: 1}[f32[b"B"]] == 1 and f32["B"] != f32["M"] and f32["B"] != st.bf16["B"]
+
+
+def test_type_hints_and_signatures() -> None:
+    def f(x: f32["B"], y: Optional[f32["B M"]] = None) -> tuple[f32["B"], ...]: ...
+
+    hints = typing.get_type_hints(f)
+    assert hints == {"x": f32["B"], "y": Optional[f32["B M"]], "return": tuple[f32["B"], ...]}
+    f.__annotations__ = hints
+    assert str(inspect.signature(f)) == "(x: f32['B'], y: Optional[f32['B M']] = None) -> tuple[f32['B'], ...]"
+
+
+def test_unions_are_checked_member_by_member() -> None:
+    @st.typechecked
+    def f(x: f32["B"] | int, *rest: f32["B"] | f32["M M"]) -> Optional[f32["B"]]:
+        return rest[-1] if rest else None
+
+    f(3)
+    f(jnp.ones(3), jnp.ones(3))
+    f(jnp.ones(3), jnp.ones((5, 5)), jnp.ones(3))
+    with pytest.raises(st.ShapeError, match="f: the result: expected 1 dimensions"):
+        f(3, jnp.ones((2, 2)))
+    with pytest.raises(st.ShardTypeError) as caught:
+        f(jnp.ones(3), jnp.ones((3, 2)))
+    assert str(caught.value) == (
+        "f: parameter 'rest': it is none of f32['B'] | f32['M M']\n"
+        "  expected 1 dimensions, got 2\n    declared f32['B']\n    actual   f32[3, 2]\n"
+        "  dimension 1 is 2, expected M = 3\n    declared f32['M M']\n    actual   f32[3, 2]\n"
+        "    M = 3, bound by f: parameter 'rest', dimension 0"
+    )
+    with pytest.raises(st.ShardTypeError, match="is not an instance of int"):
+        f(jnp.ones((3, 3)))
+
+
+def test_a_failed_member_binds_nothing() -> None:
+    with st.Scope() as scope:
+        assert not isinstance(jnp.ones((4, 1, 2)), f32["*xs A A"])
+        assert not isinstance(jnp.ones((4, 1, 2)), f32["C+1 A A"])
+        assert scope.sizes == {}
+        st.check(f32, "*xs A", jnp.ones((3, 2, 1)))
+
+
+def test_under_beartype() -> None:
+    """beartype checks that it is an array of the dtype; our own door checks the rest, above or below it."""
+
+    @beartype
+    def f(x: f32["B"], y: f32["B"] | None = None) -> f32["B"]:
+        return x
+
+    f(jnp.ones(3), jnp.ones(4))
+    with pytest.raises(BeartypeCallHintParamViolation):
+        f(jnp.ones(3, jnp.int32))
+
+    for door in (st.typechecked(f), beartype(st.typechecked(f.__wrapped__))):
+        with pytest.raises(st.ShapeError, match="expected B = 3"):
+            door(jnp.ones(3), jnp.ones(4))
+
+
+def test_annotated_arrays_under_beartype() -> None:
+    @beartype
+    def f(x: typing.Annotated[jax.Array, f32["B"]]) -> None: ...
+
+    f(jnp.ones(3))
