@@ -180,16 +180,24 @@ class InstanceValue:
 
 @dataclass(frozen=True, slots=True)
 class MeshValue:
-    """A device mesh: axis names with their sizes (None: not known)."""
+    """A device mesh: axis names with their sizes (None: not known).
+
+    ``types`` are the axis types in the same order (``Auto``, ``Explicit``, ``Manual``; None: not known).
+    """
 
     axes: tuple[tuple[str, int | None], ...] | None
+    types: tuple[str | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SpecValue:
-    """A PartitionSpec: per entry the axes, () for None, or None where the entry is not known."""
+    """A PartitionSpec: per entry the axes, () for None, or None where the entry is not known or unconstrained.
+
+    ``entries is None`` means that not even their number is known. ``place`` is (module, node) of the call that made it.
+    """
 
     entries: tuple[tuple[str, ...] | None, ...] | None
+    place: tuple[str, int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

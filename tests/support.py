@@ -19,3 +19,10 @@ def run_python(
     return subprocess.run(
         [sys.executable, *args], cwd=cwd, env=merged, capture_output=True, text=True, timeout=timeout, check=False
     )
+
+
+def force_devices(count: int = 8) -> None:
+    """That many devices on the CPU; to be called before anything in this process starts JAX's backend."""
+    flag = "--xla_force_host_platform_device_count"
+    if flag not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={count}".strip()

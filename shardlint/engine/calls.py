@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import builtin, classes, collectives, matching, mutation, transforms
+from shardlint.engine import builtin, classes, collectives, matching, mutation, sharding, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
@@ -25,6 +25,7 @@ from shardlint.values import (
     MethodValue,
     PartialValue,
     SequenceValue,
+    SpecValue,
     Unknown,
     Value,
     WrappedValue,
@@ -49,6 +50,8 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     for arg in expr.args:
         value = it.evaluate(frame, arg.value)
         if arg.star == "*":
+            if isinstance(value, SpecValue):
+                value = sharding.specs.items_of(value) or value
             if isinstance(value, SequenceValue):
                 args.extend(value.items)
                 places.extend([arg.value.at] * len(value.items))
@@ -139,6 +142,9 @@ def _external(
     special = transforms.make(it, qualname, args, kwargs)
     if special is not None:
         return special
+    placed = sharding.call(it, frame, qualname, args, kwargs, at)
+    if placed is not None:
+        return placed
     control = transforms.control(it, frame, qualname, args, kwargs, at)
     if control is not None:
         return control
@@ -249,11 +255,13 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         return Unknown("a recursive call")
     closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
     top = closure.parent is None
-    key = (id(node), func.module, tuple(bound.items()), frame.facts, it.target, bool(frame.silent)) if top else None
+    around = (frame.facts, frame.mesh, it.target, bool(frame.silent))
+    key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and _hashable(key) and key in it.memo:
         return it.memo[key]
     count = len(it.events)
     inner = Frame(func.module, dict(bound), Bindings(), frame.facts, closure, func, silent=frame.silent, in_place=True)
+    inner.mesh = frame.mesh
     it.stack.append((frame.module, at, node))
     try:
         for param in node.params:

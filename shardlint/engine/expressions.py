@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import calls, classes
+from shardlint.engine import calls, classes, sharding
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
@@ -19,10 +19,13 @@ from shardlint.values import (
     InstanceValue,
     Literal,
     MaybeValue,
+    MeshValue,
     ModuleValue,
     ScalarValue,
     SequenceValue,
+    ShardingValue,
     SliceValue,
+    SpecValue,
     StringValue,
     Unknown,
     Value,
@@ -108,6 +111,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return classes.attribute(it, frame, value, name)
         case MaybeValue(value=inner):
             return attribute(it, frame, inner, name, at)
+        case MeshValue() | SpecValue() | ShardingValue():
+            return sharding.attribute(value, name)
         case Unknown():
             return Unknown(value.reason)
         case _:
@@ -239,6 +244,7 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
 
 def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
     inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
+    inner.mesh = frame.mesh
     simple = len(expr.generators) == 1 and not expr.generators[0].conditions
     generator = expr.generators[0]
     source = evaluate(it, inner, generator.iter)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shardlint import ir
 from shardlint.engine.types import Type
-from shardlint.values import FunctionValue, Value
+from shardlint.values import FunctionValue, MeshValue, Value
 from shardtypes.lang import Bindings, Facts
 
 
@@ -28,6 +28,7 @@ class Frame:
     named: frozenset[str] = frozenset()
     declared: dict[str, ir.Expr] = field(default_factory=dict)
     jumps: list[dict[str, Value]] = field(default_factory=list)
+    mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where not known
 
     def find(self, name: str) -> Value | None:
         frame: Frame | None = self

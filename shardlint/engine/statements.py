@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import matching, strings
+from shardlint.engine import matching, sharding, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, evaluate
 from shardlint.engine.frames import Frame
@@ -20,6 +20,7 @@ from shardlint.values import (
     FunctionValue,
     InstanceValue,
     IntValue,
+    MeshValue,
     SequenceValue,
     Unknown,
     Value,
@@ -226,7 +227,7 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     decided = truth(evaluate(it, frame, node.test))
     if decided is not None:
         return block(it, frame, node.body if decided else node.orelse)
-    before, facts = dict(frame.variables), frame.facts
+    before, facts, mesh = dict(frame.variables), frame.facts, frame.mesh
     narrow(it, frame, node.test, True)
     frame.silent += frame.in_place
     first_ends = block(it, frame, node.body)
@@ -234,6 +235,8 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     frame.variables, frame.facts = before, facts
     narrow(it, frame, node.test, False)
     second_ends = block(it, frame, node.orelse)
+    if frame.mesh is not mesh:
+        frame.mesh = None  # one of the branches put another in force
     if first_ends == second_ends:  # else what follows is a branch too
         frame.silent -= frame.in_place
     if first_ends and second_ends:
@@ -317,17 +320,20 @@ def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tu
 
 
 def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
-    expects_error = False
+    expects_error, outside = False, frame.mesh
     for context, target in node.items:
-        evaluate(it, frame, context)
+        entered = evaluate(it, frame, context)
+        frame.mesh = sharding.entered(entered, frame.mesh)
         func = context.func if isinstance(context, ir.Call) else context
         last = func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
         expects_error |= last in ("raises", "assertRaises", "assertRaisesRegex", "suppress", "assertRaisesWithRegex")
         if target is not None:
-            assign(it, frame, target, Unknown("what a context manager gives"))
+            given = entered if isinstance(entered, MeshValue) else Unknown("what a context manager gives")
+            assign(it, frame, target, given)
     frame.silent += expects_error
     ended = block(it, frame, node.body)
     frame.silent -= expects_error
+    frame.mesh = outside
     return ended and not expects_error
 
 

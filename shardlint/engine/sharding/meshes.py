@@ -1,0 +1,161 @@
+"""Device meshes as values: how they are made, what their attributes are, and which one is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    ExternalValue,
+    IntValue,
+    Literal,
+    MeshValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+_MESH = frozenset({"jax.sharding.Mesh", "jax.experimental.maps.Mesh", "jax.interpreters.pxla.Mesh", "jax.mesh.Mesh"})
+_ABSTRACT = frozenset({"jax.sharding.AbstractMesh", "jax.mesh.AbstractMesh"})
+#: They return the mesh that they are given, and put it in force as a context manager.
+_IN_FORCE = frozenset(
+    """jax.set_mesh jax.sharding.set_mesh jax.sharding.use_mesh jax.sharding.use_abstract_mesh
+    jax.sharding_impls.use_mesh jax.sharding_impls.set_mesh jax.mesh.use_abstract_mesh""".split()
+)
+#: Those of them that work as a plain statement too.
+SETTERS = frozenset({"jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding_impls.set_mesh"})
+_CURRENT = frozenset({"jax.sharding.get_abstract_mesh", "jax.sharding.get_mesh", "jax.mesh.get_abstract_mesh"})
+
+
+def make(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], current: MeshValue | None) -> Value | None:
+    """A mesh, or the device array for one; None for any other call. ``current`` is the mesh in force."""
+    if qualname in _MESH:
+        given = _given(("devices", "axis_names", "axis_types"), args, kwargs)
+        devices = given.get("devices")
+        sizes = _array_sizes(devices) if isinstance(devices, ArrayValue) else None
+        names = _names(given.get("axis_names"))
+        return _mesh(names, sizes, _types(given.get("axis_types"), names, "Auto"))
+    if qualname == "jax.make_mesh":
+        given = _given(("axis_shapes", "axis_names"), args, kwargs)
+        names = _names(given.get("axis_names"))
+        return _mesh(names, _ints(given.get("axis_shapes")), _types(given.get("axis_types"), names, None))
+    if qualname in _ABSTRACT:
+        return _abstract(args, kwargs)
+    if qualname in _IN_FORCE:
+        mesh = next(iter((*args, *kwargs.values())), None)
+        return mesh if isinstance(mesh, MeshValue) else MeshValue(None)
+    if qualname in _CURRENT:
+        return current if current is not None else MeshValue(None)
+    if qualname == "jax.experimental.mesh_utils.create_device_mesh":
+        return _device_array(_ints(_given(("mesh_shape",), args, kwargs).get("mesh_shape")))
+    if qualname == "jax.experimental.mesh_utils.create_hybrid_device_mesh":
+        given = _given(("mesh_shape", "dcn_mesh_shape"), args, kwargs)
+        inner, outer = _ints(given.get("mesh_shape")), _ints(given.get("dcn_mesh_shape"))
+        if inner is None or outer is None or len(inner) != len(outer):
+            return _device_array(None)
+        return _device_array([a * b if a and b else None for a, b in zip(inner, outer, strict=True)])
+    return None
+
+
+def attribute(mesh: MeshValue, name: str) -> Value:
+    """An attribute of a mesh."""
+    if name in ("abstract_mesh", "mesh"):
+        return mesh
+    if mesh.axes is None:
+        return Unknown(f".{name} of a mesh that is not known")
+    if name == "shape":
+        return DictValue(tuple((axis, IntValue(_size(size))) for axis, size in mesh.axes))
+    if name == "axis_names":
+        return SequenceValue(tuple(Literal(axis) for axis, _ in mesh.axes))
+    if name == "axis_sizes":
+        return SequenceValue(tuple(IntValue(_size(size)) for _, size in mesh.axes))
+    if name == "size":
+        known = [size for _, size in mesh.axes if size is not None]
+        return IntValue(Size.const(prod(known)) if len(known) == len(mesh.axes) else None)
+    if name == "devices":
+        return _device_array([size for _, size in mesh.axes])
+    return Unknown(f".{name} of a mesh")
+
+
+def sizes(mesh: MeshValue | None) -> dict[str, int | None] | None:
+    """The sizes of the axes by name; None where the axes are not known."""
+    return dict(mesh.axes) if mesh is not None and mesh.axes is not None else None
+
+
+def _given(names: Sequence[str], args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value]:
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def _names(value: Value | None) -> tuple[str, ...] | None:
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        return (value.value,)
+    if not isinstance(value, SequenceValue):
+        return None
+    names = [item.value for item in value.items if isinstance(item, Literal) and isinstance(item.value, str)]
+    return tuple(names) if len(names) == len(value.items) else None
+
+
+def _ints(value: Value | None) -> list[int | None] | None:
+    if not isinstance(value, SequenceValue):
+        return None
+    numbers = [i.size.constant if isinstance(i, IntValue) and i.size is not None else None for i in value.items]
+    return [n if n is not None and n > 0 else None for n in numbers]
+
+
+def _array_sizes(devices: ArrayValue) -> list[int | None] | None:
+    if devices.dims is None:
+        return None
+    return [None if dim.size is None else dim.size.constant for dim in devices.dims]
+
+
+def _mesh(
+    names: tuple[str, ...] | None, counts: Sequence[int | None] | None, types: tuple[str | None, ...] | None
+) -> MeshValue:
+    if names is None:
+        return MeshValue(None)
+    if counts is None or len(counts) != len(names):
+        counts = [None] * len(names)
+    return MeshValue(tuple(zip(names, counts, strict=True)), types)
+
+
+def _types(value: Value | None, names: tuple[str, ...] | None, default: str | None) -> tuple[str | None, ...] | None:
+    if names is None:
+        return None
+    if value is None or value == Literal(None):
+        return (default,) * len(names)
+    items = value.items if isinstance(value, SequenceValue) else (value,) * len(names)
+    if len(items) != len(names):
+        return None
+    return tuple(_type(item) for item in items)
+
+
+def _type(value: Value) -> str | None:
+    if not isinstance(value, ExternalValue):
+        return None
+    last = value.qualname.rpartition(".")[2]
+    return last if last in ("Auto", "Explicit", "Manual") else None
+
+
+def _abstract(args: Sequence[Value], kwargs: Mapping[str, Value]) -> MeshValue:
+    given = _given(("axis_sizes", "axis_names", "axis_types"), args, kwargs)
+    first = given.get("axis_sizes", given.get("shape_tuple"))
+    pairs = first.items if isinstance(first, SequenceValue) else ()
+    if pairs and all(isinstance(pair, SequenceValue) and len(pair.items) == 2 for pair in pairs):
+        rows = [pair.items for pair in pairs if isinstance(pair, SequenceValue)]  # JAX's older form: (name, size)
+        names = _names(SequenceValue(tuple(name for name, _ in rows)))
+        return _mesh(names, _ints(SequenceValue(tuple(size for _, size in rows))), None)
+    names = _names(given.get("axis_names"))
+    return _mesh(names, _ints(first), _types(given.get("axis_types"), names, "Auto"))
+
+
+def _device_array(counts: Sequence[int | None] | None) -> ArrayValue:
+    dims = None if counts is None else tuple(Dimension(_size(count)) for count in counts)
+    return ArrayValue(dims, None, numpy=True)
+
+
+def _size(count: int | None) -> Size | None:
+    return None if count is None else Size.const(count)

@@ -1,0 +1,100 @@
+"""``PartitionSpec`` and ``NamedSharding`` as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shardlint.values import (
+    Literal,
+    MeshValue,
+    SequenceValue,
+    ShardingValue,
+    SpecValue,
+    Unknown,
+    Value,
+)
+
+PARTITION_SPEC = frozenset(
+    {"jax.sharding.PartitionSpec", "jax.experimental.pjit.PartitionSpec", "jax.partition_spec.PartitionSpec"}
+)
+NAMED_SHARDING = frozenset({"jax.sharding.NamedSharding", "jax.named_sharding.NamedSharding"})
+
+
+def make(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], place: tuple[str, int]
+) -> SpecValue | ShardingValue | None:
+    """``P(…)`` or ``NamedSharding(mesh, spec)``; None for any other call. ``place`` is (module, node) of the call."""
+    if qualname in PARTITION_SPEC:
+        return SpecValue(tuple(axes_of(value) for value in args), place)
+    if qualname in NAMED_SHARDING:
+        given = {**dict(zip(("mesh", "spec"), args, strict=False)), **kwargs}
+        mesh, spec = given.get("mesh"), given.get("spec")
+        return ShardingValue(
+            mesh if isinstance(mesh, MeshValue) else None, spec if isinstance(spec, SpecValue) else SpecValue(None)
+        )
+    return None
+
+
+def axes_of(value: Value) -> tuple[str, ...] | None:
+    """One entry of a spec, or one entry of a tuple of names: None, a name, or a tuple of names."""
+    match value:
+        case Literal(value=None):
+            return ()
+        case Literal(value=str(name)):
+            return (name,)
+        case SequenceValue(items=items):
+            names = [item.value for item in items if isinstance(item, Literal) and isinstance(item.value, str)]
+            return tuple(names) if len(names) == len(items) else None
+        case _:
+            return None
+
+
+def spec_of(value: Value) -> SpecValue | None:
+    """The spec that a value given as sharding or spec stands for; None where it is neither."""
+    match value:
+        case SpecValue():
+            return value
+        case ShardingValue(spec=spec):
+            return spec
+        case _:
+            return None
+
+
+def items_of(spec: SpecValue) -> SequenceValue | None:
+    """The entries of a spec as Python sees them on iteration: ``P(*spec)``."""
+    if spec.entries is None:
+        return None
+    return SequenceValue(tuple(_entry(entry) for entry in spec.entries))
+
+
+def _entry(axes: tuple[str, ...] | None) -> Value:
+    if axes is None:
+        return Unknown("an entry of a spec")
+    if len(axes) == 1:
+        return Literal(axes[0])
+    return SequenceValue(tuple(Literal(axis) for axis in axes)) if axes else Literal(None)
+
+
+def attribute(value: SpecValue | ShardingValue, name: str) -> Value:
+    """``sharding.mesh`` and ``sharding.spec``."""
+    if isinstance(value, ShardingValue):
+        if name == "spec":
+            return value.spec
+        if name in ("mesh", "abstract_mesh"):
+            return value.mesh if value.mesh is not None else MeshValue(None)
+    return Unknown(f".{name} of a sharding")
+
+
+def shown(spec: SpecValue) -> str:
+    """``P('d', None)``, as the user would write it; ``…`` for what is not known."""
+    if spec.entries is None:
+        return "P(…)"
+    return "P(" + ", ".join(_entry_text(entry) for entry in spec.entries) + ")"
+
+
+def _entry_text(axes: tuple[str, ...] | None) -> str:
+    if axes is None:
+        return "…"
+    if not axes:
+        return "None"
+    return repr(axes[0]) if len(axes) == 1 else repr(axes)
