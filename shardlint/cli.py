@@ -19,7 +19,7 @@ from shardlint.rules import RuleError, all_rules, rule
 from shardlint.run import Report, check
 from shardlint.selection import require_known
 
-_COMMANDS = ("check", "explain", "rules")
+_COMMANDS = ("check", "explain", "rules", "server")
 #: A fix may uncover another finding; fixes that do not settle in this many passes are in each other's way.
 _PASSES = 10
 
@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _explain(arguments)
         if command == "rules":
             return _rules(arguments)
+        if command == "server":
+            return _server(arguments)
         return _check(_parser().parse_args(arguments))
     except (ConfigError, RuleError) as error:
         return _fail(str(error))
@@ -170,6 +172,18 @@ def _rules(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _server(arguments: Sequence[str]) -> int:
+    argparse.ArgumentParser(
+        prog="shardlint server", description="Serve an editor: the language server protocol on standard input and output."
+    ).parse_args(arguments)
+    try:
+        from shardlint.server.protocol import serve
+    except ModuleNotFoundError as error:
+        return _fail(messages.no_server(error.name or ""))
+    serve()
+    return 0
+
+
 def _fail(message: str) -> int:
     sys.stderr.write(f"shardlint: {message}\n")
     return 2
@@ -185,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="shardlint",
         description="Check shapes, dtypes and shardings of JAX code without running it.",
-        epilog="Other commands: `shardlint explain CODE`, `shardlint rules`. "
+        epilog="Other commands: `shardlint explain CODE`, `shardlint rules`, `shardlint server`. "
         "Exit status: 0 nothing found, 1 findings, 2 the work could not be done.",
     )
     add = parser.add_argument

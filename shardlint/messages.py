@@ -113,3 +113,7 @@ def summary(findings: int, files: int, fixable: int) -> str:
 
 def fixed(count: int, files: int) -> str:
     return f"fixed {count} finding{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"
+
+
+def no_server(module: str) -> str:
+    return f"the language server needs {module}, which is not installed: pip install 'shardtypes[server]'"

@@ -40,6 +40,11 @@ class ShownType:
     text: str
     why: str | None
 
+    @property
+    def is_array(self) -> bool:
+        """An array of known rank."""
+        return self.why is None and self.text.endswith("']")
+
 
 @dataclass(slots=True)
 class Report:
@@ -147,7 +152,9 @@ class _Run:
         return found
 
     def _exists(self, path: str) -> bool:
-        if os.path.lexists(path) or Path(os.path.abspath(path)) in self.overlay:
+        if Path(os.path.abspath(path)) in self.overlay:
+            return False  # comes with the overlay
+        if os.path.lexists(path):
             return True
         self.report.problems.append(messages.gone(path))
         return False

@@ -1,0 +1,65 @@
+"""What is known of the open documents: one run of the linter over their unsaved texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from shardlint import config as configuration
+from shardlint import files
+from shardlint.config import Config
+from shardlint.run import Report, ShownType, check
+from shardtypes.lang.diagnostics import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The findings and types of one document. ``lines`` is the text that their places refer to."""
+
+    lines: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    types: tuple[ShownType, ...] = ()
+
+
+@dataclass(slots=True)
+class Checker:
+    """Checks open documents; ``problems`` are lines about work that could not be done in the last run."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def check(self, texts: Mapping[Path, str]) -> dict[Path, Checked]:
+        """Check all of ``texts`` (absolute path to text) at once, each project with its own settings.
+
+        Raises:
+            ConfigError: settings that cannot be used.
+            RuleError: a rule module cannot be used.
+        """
+        self.problems.clear()
+        # Files come and go while an editor runs.
+        files.locate.cache_clear()
+        projects: dict[Path, tuple[Config, dict[Path, str]]] = {}
+        for path, text in texts.items():
+            config = configuration.find(path.parent)
+            if not files.excluded(path, config):
+                projects.setdefault(config.root, (config, {}))[1][path] = text
+        found: dict[Path, Checked] = {}
+        for config, own in projects.values():
+            # One process: forking under the threads of a server is not safe, and an open file is small.
+            report = check(
+                [str(path) for path in own],
+                replace(config, jobs=1),
+                overlay={path: text.encode("utf-8", "surrogatepass") for path, text in own.items()},
+                show_types=True,
+            )
+            self.problems += report.problems
+            found |= {path: _part(report, files.shown(path)) for path in own}
+        return found
+
+
+def _part(report: Report, shown: str) -> Checked:
+    return Checked(
+        tuple(report.texts.get(shown, b"").decode("utf-8", "replace").splitlines(keepends=True)),
+        tuple(d for d in report.diagnostics if d.place.path == shown),
+        tuple(t for t in report.types if t.place.path == shown),
+    )

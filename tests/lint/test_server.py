@@ -1,0 +1,153 @@
+"""The language server, spoken to over its own protocol by a real client."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from lsprotocol import types as lsp
+from pygls.lsp.client import LanguageClient
+
+from tests.support import run_python
+
+pytestmark = pytest.mark.once
+
+WRONG = """\
+import jax.numpy as jnp
+from shardtypes import f32
+
+
+def norm(x: f32["B/d L M"], scale: f32["M"]) -> f32["B/d L M"]:
+    é = "𝒳"; mean = jnp.mean(x * x, axis=-1)
+    return x / mean * scale
+"""
+RIGHT = WRONG.replace("axis=-1", "axis=-1, keepdims=True")
+
+
+class Editor(LanguageClient):
+    """An editor that remembers what the server last said of each document."""
+
+    def __init__(self) -> None:
+        super().__init__("editor", "1")
+        self.findings: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
+        self.messages: asyncio.Queue[str] = asyncio.Queue()
+
+        @self.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: lsp.PublishDiagnosticsParams) -> None:
+            self.findings.put_nowait(params)
+
+        @self.feature(lsp.WINDOW_SHOW_MESSAGE)
+        def said(params: lsp.ShowMessageParams) -> None:
+            self.messages.put_nowait(params.message)
+
+    async def until(self, want: Callable[[lsp.PublishDiagnosticsParams], bool]) -> lsp.PublishDiagnosticsParams:
+        while True:
+            found = await asyncio.wait_for(self.findings.get(), 30)
+            if want(found):
+                return found
+
+    def open(self, path: Path, text: str) -> None:
+        item = lsp.TextDocumentItem(path.as_uri(), "python", 1, text)
+        self.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+
+    def change(self, path: Path, text: str, version: int) -> None:
+        whole = lsp.TextDocumentContentChangeWholeDocument(text)
+        about = lsp.VersionedTextDocumentIdentifier(version, path.as_uri())
+        self.text_document_did_change(lsp.DidChangeTextDocumentParams(about, [whole]))
+
+
+def drive(folder: Path, script: Callable[[Editor], Awaitable[None]]) -> None:
+    async def session() -> None:
+        editor = Editor()
+        await editor.start_io(sys.executable, "-m", "shardlint", "server", cwd=str(folder))
+        try:
+            await editor.initialize_async(lsp.InitializeParams(lsp.ClientCapabilities(), root_uri=folder.as_uri()))
+            editor.initialized(lsp.InitializedParams())
+            await script(editor)
+        finally:
+            await editor.shutdown_async(None)
+            editor.exit(None)
+            await editor.stop()
+
+    asyncio.run(session())
+
+
+def test_findings_follow_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+
+    async def script(editor: Editor) -> None:
+        editor.open(path, WRONG)
+        found = await editor.until(lambda p: bool(p.diagnostics))
+        (diagnostic,) = found.diagnostics
+        assert (diagnostic.code, diagnostic.source, diagnostic.range.start.line) == ("ST204", "shardlint", 6)
+        assert "fails for" in diagnostic.message
+
+        at = lsp.TextDocumentPositionParams(lsp.TextDocumentIdentifier(path.as_uri()), lsp.Position(5, 16))
+        hover = await editor.text_document_hover_async(lsp.HoverParams(at.text_document, at.position))
+        assert hover is not None and isinstance(hover.contents, lsp.MarkupContent)
+        assert "mean: float32['B/d L']" in hover.contents.value
+        hover = await editor.text_document_hover_async(lsp.HoverParams(at.text_document, diagnostic.range.start))
+        assert hover is not None and isinstance(hover.contents, lsp.MarkupContent)
+        assert "ST204 operator-mismatch" in hover.contents.value and "Why is this bad" in hover.contents.value
+
+        whole = lsp.Range(lsp.Position(0, 0), lsp.Position(7, 0))
+        hints = await editor.text_document_inlay_hint_async(lsp.InlayHintParams(at.text_document, whole))
+        # Columns count UTF-16 code units: the letter outside the basic plane is two of them.
+        assert hints is not None and [(h.position.line, h.position.character) for h in hints] == [(5, 18)]
+
+        context = lsp.CodeActionContext([diagnostic])
+        asked = lsp.CodeActionParams(at.text_document, diagnostic.range, context)
+        (action,) = await editor.text_document_code_action_async(asked) or ()
+        assert isinstance(action, lsp.CodeAction) and action.edit is not None and action.edit.changes is not None
+        (edit,) = action.edit.changes[path.as_uri()]
+        lines = WRONG.splitlines(keepends=True)
+        lines.insert(edit.range.start.line, edit.new_text)
+        editor.change(path, "".join(lines), 2)
+        assert not (await editor.until(lambda p: p.version == 2)).diagnostics
+
+        editor.change(path, RIGHT, 3)
+        assert not (await editor.until(lambda p: p.version == 3)).diagnostics
+
+    drive(tmp_path, script)
+
+
+def test_an_unsaved_change_is_seen_in_the_files_that_import_it(tmp_path: Path) -> None:
+    helper, user = tmp_path / "helper.py", tmp_path / "user.py"
+    text = 'from shardtypes import f32\n\n\ndef f(x: f32["3 N"]) -> f32["N"]:\n    return x[0]\n'
+    helper.write_text(text)
+
+    async def script(editor: Editor) -> None:
+        editor.open(helper, text)
+        editor.open(user, "import jax.numpy as jnp\nfrom helper import f\n\ny = f(jnp.zeros((3, 4)))\n")
+        assert not (await editor.until(lambda p: p.uri == user.as_uri())).diagnostics
+        editor.change(helper, text.replace("3 N", "5 N"), 2)
+        found = await editor.until(lambda p: p.uri == user.as_uri() and bool(p.diagnostics))
+        assert [d.code for d in found.diagnostics] == ["ST202"]
+
+    drive(tmp_path, script)
+
+
+def test_settings_that_cannot_be_used_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\nmash = {}\n")
+
+    async def script(editor: Editor) -> None:
+        editor.open(tmp_path / "model.py", WRONG)
+        editor.change(tmp_path / "model.py", RIGHT, 2)
+        message = await asyncio.wait_for(editor.messages.get(), 30)
+        assert "mash" in message and "did you mean 'mesh'?" in message
+        (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\nmesh = { d = 2 }\n")
+        editor.change(tmp_path / "model.py", WRONG, 3)
+        assert (await editor.until(lambda p: p.version == 3)).diagnostics
+        assert editor.messages.empty()
+
+    drive(tmp_path, script)
+
+
+def test_without_its_library_the_command_says_what_to_install() -> None:
+    code = "import sys; sys.modules['pygls'] = None; from shardlint.cli import main; sys.exit(main(['server']))"
+    done = run_python("-c", code)
+    assert done.returncode == 2
+    assert "pip install 'shardtypes[server]'" in done.stderr
