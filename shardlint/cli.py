@@ -174,7 +174,8 @@ def _rules(arguments: Sequence[str]) -> int:
 
 def _server(arguments: Sequence[str]) -> int:
     argparse.ArgumentParser(
-        prog="shardlint server", description="Serve an editor: the language server protocol on standard input and output."
+        prog="shardlint server",
+        description="Serve an editor: the language server protocol on standard input and output.",
     ).parse_args(arguments)
     try:
         from shardlint.server.protocol import serve
