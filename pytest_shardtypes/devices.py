@@ -20,10 +20,14 @@ class WrongDevices(RuntimeError):
 
 @dataclass
 class ForcedDevices:
-    """Holds JAX to ``count`` CPU devices, and puts the environment back in the end."""
+    """Holds JAX to ``count`` CPU devices, and puts the environment back in the end.
+
+    ``restarts`` says in words, once for each restart, what had started JAX with other devices.
+    """
 
     count: int
     environ: MutableMapping[str, str] = field(default_factory=lambda: os.environ)
+    restarts: list[str] = field(default_factory=list)
     _before: dict[str, str | None] = field(default_factory=dict)
 
     def force(self) -> None:
@@ -43,6 +47,7 @@ class ForcedDevices:
                 return
             from jax.extend.backend import clear_backends
 
+            self.restarts.append(_restarting(self.count))
             clear_backends()
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", self.count)
@@ -78,6 +83,18 @@ def merged_xla_flags(flags: str, count: int) -> str:
     """The user's ``XLA_FLAGS`` with the device count in them, once."""
     kept = [flag for flag in flags.split() if flag.partition("=")[0] != XLA_FLAG]
     return " ".join([*kept, f"{XLA_FLAG}={count}"])
+
+
+def _restarting(count: int) -> str:
+    import jax
+
+    had = jax.devices()
+    alive = len(jax.live_arrays())
+    kept = f"; arrays made before ({alive}) stay usable, on the devices they were made on" if alive else ""
+    return (
+        f"JAX was already running with {len(had)} {had[0].platform} device{'s' * (len(had) > 1)} "
+        f"and was restarted with {count}{kept}"
+    )
 
 
 def _on_cpu() -> bool:

@@ -23,7 +23,7 @@ def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
         axes = _wanted(request)
         mesh = None if axes is None else meshes.build_mesh(axes)
     except BadMesh as error:
-        pytest.fail(str(error), pytrace=False)
+        pytest.fail(f"{request.node.nodeid}: {error}", pytrace=False)
     if mesh is None:
         yield None
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,18 +11,24 @@ from shardtypes import _stats
 from shardtypes.import_hook import Hook, install_import_hook
 
 _NOT_THE_PROJECT = frozenset({"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"})
+_NOT_A_MODULE = re.compile(r"(test_.*|.*_test|conftest|setup|noxfile|tasks)")
 
 
 def packages_in(root: Path) -> tuple[str, ...]:
-    """The importable packages in a project's root directory and its ``src`` folder, tests and docs left out."""
-    found = {
-        path.parent.name
-        for folder in (root, root / "src")
-        for path in folder.glob("*/__init__.py")
-        if path.parent.name.isidentifier() and path.parent.name not in _NOT_THE_PROJECT
-    }
+    """What of a project's root directory and its ``src`` folder is to be checked, tests and docs left out.
+
+    All packages, and those single modules that mention shardtypes.
+    """
+    found = set()
+    for folder in (root, root / "src"):
+        found |= {path.parent.name for path in folder.glob("*/__init__.py")} - _NOT_THE_PROJECT
+        found |= {
+            path.stem
+            for path in folder.glob("*.py")
+            if not _NOT_A_MODULE.fullmatch(path.stem) and b"shardtypes" in path.read_bytes()
+        }
     # Instrumenting the checker with itself would recurse.
-    return tuple(sorted(found - {"shardtypes", "pytest_shardtypes"}))
+    return tuple(sorted(name for name in found - {"shardtypes", "pytest_shardtypes"} if name.isidentifier()))
 
 
 class PackageHook:

@@ -66,13 +66,14 @@ class Run:
         if self.forced is not None:
             self.forced.force()
 
-    def pytest_report_header(self) -> str:
-        """One line at the top of the run."""
+    def pytest_report_header(self) -> list[str]:
+        """What is on, at the top of the run."""
         assert self.hook is not None
         devices = "the devices that are there" if self.forced is None else f"{self.forced.count} CPU devices"
         packages = ", ".join(self.hook.packages) or "no packages found in the root directory"
         mesh = f"; mesh {self.options.mesh}" if self.options.mesh else ""
-        return f"shardtypes: {devices}{mesh}; checks {packages}"
+        restarts = [] if self.forced is None else self.forced.restarts
+        return [f"shardtypes: {devices}{mesh}; checks {packages}", *(f"shardtypes: {text}" for text in restarts)]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run a test marked with ``meshes`` once on each of them."""
@@ -122,7 +123,7 @@ class Run:
         assert self.hook is not None
         total = coverage.merge([coverage.take(self.hook), *map(coverage.Coverage.from_json, self._workers)])
         terminalreporter.section("shardtypes")
-        for line in summary.lines(total):
+        for line in summary.lines(total, self.hook.packages):
             terminalreporter.line(line)
         if self.options.report is not None:
             terminalreporter.line(report.write(total, self.options.report))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_shardtypes.coverage import Coverage
 
 LISTED = 20
 
 
-def lines(coverage: Coverage) -> Iterator[str]:
-    """What a run checked and what it did not, a line each."""
+def lines(coverage: Coverage, packages: Sequence[str]) -> Iterator[str]:
+    """What a run checked in ``packages`` and what it did not, a line each."""
     checks = ", ".join(f"{count} {kind}" for kind, count in sorted(coverage.checks.items(), reverse=True))
-    yield f"checks run: {checks or 'none'}"
+    yield f"checks run: {checks or _none(coverage, packages)}"
     for reason, count in sorted(coverage.not_possible.items()):
         yield f"not possible, {count} times: {reason}"
     for name in coverage.never_imported:
@@ -28,6 +28,21 @@ def lines(coverage: Coverage) -> Iterator[str]:
         yield f"sharded dimensions verified on more than one device: {verified} of {len(coverage.dimensions)}"
     yield from _listed(
         "sharding never verified", [f"{name}, {role}, dimension {dim}" for name, role, dim in coverage.unverified]
+    )
+
+
+def _none(coverage: Coverage, packages: Sequence[str]) -> str:
+    """Why nothing was checked, and what to do."""
+    names = ", ".join(packages)
+    if not packages:
+        return "none, for there is no package in the root directory: name yours with --shardtypes-packages"
+    if len(coverage.never_imported) == len(packages):
+        return "none, for no test imported what is to be checked"
+    if not coverage.functions:
+        return f"none, for no test called an annotated function of {names}"
+    return (
+        f"none, for no annotation of shardtypes was met in {names} (those of other libraries are checked by their own "
+        "tools): annotate arrays, as in x: f32['B/d M'], or name other packages with --shardtypes-packages"
     )
 
 

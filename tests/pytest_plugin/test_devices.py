@@ -86,12 +86,30 @@ def test_conftest_and_module_level_arrays_start_jax_first(pytester: pytest.Pytes
         """,
         test_counts=COUNTS.format(count=4),
     )
-    run().assert_outcomes(passed=4)
+    result = run()
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["shardtypes: JAX was already running with 1 cpu device and was restarted with 4"])
 
 
 def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(early="import jax\nassert len(jax.devices()) == 1", test_counts=COUNTS.format(count=8))
-    run("-p", "early", "--shardtypes", "-c", os.devnull, "--rootdir", str(pytester.path)).assert_outcomes(passed=2)
+    """With an array alive, which stays usable and can be moved to the new devices."""
+    pytester.makepyfile(
+        early="import jax, jax.numpy as jnp\nassert len(jax.devices()) == 1\nKEPT = jnp.arange(8.0)",
+        test_counts=COUNTS.format(count=8),
+        test_kept="""
+        import jax, numpy as np
+        from early import KEPT
+
+        def test_kept():
+            assert float(KEPT.sum()) == 28.0
+            mesh = jax.make_mesh((8,), ("d",))
+            placed = jax.device_put(KEPT, jax.NamedSharding(mesh, jax.P("d")))
+            assert float(jax.jit(lambda x: x.sum())(placed)) == 28.0
+        """,
+    )
+    result = run("-p", "early", "--shardtypes", "-c", os.devnull, "--rootdir", str(pytester.path))
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["*restarted with 8; arrays made before (*) stay usable, on the devices they*"])
 
 
 def test_xdist_workers(pytester: pytest.Pytester, run: Run) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pytest_shardtypes.axes import BadMesh, MeshAxes
+from pytest_shardtypes.options import Options, read_options
 
 from .conftest import ROOT, Run
 
@@ -35,38 +37,74 @@ def test_bad_mesh_axes(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
+def read(pytester: pytest.Pytester, option: str, ini: str, environ: dict[str, str] | None = None) -> Options:
+    """The options of a run that gives one option on the command line, in the configuration file, or in both."""
+    # Not `shardtypes = true`, which would force devices on this very process.
+    pytester.makepyprojecttoml(f"[tool.pytest]\n{ini}")
+    config = pytester.parseconfig("-p", "pytest_shardtypes.plugin", *option.split(";"))
+    return read_options(config, config.option, environ or {})
+
+
 @pytest.mark.parametrize(
-    ("option", "message"),
+    ("option", "ini", "name", "value"),
     [
-        ("--shardtypes-devices=many", "ERROR: --shardtypes-devices=many is not a number of devices; write one like 8"),
-        ("--shardtypes-mesh=d", "ERROR: --shardtypes-mesh=d: 'd' in 'd' is no axis; write axes like d=2,t=4"),
-        ("--shardtypes-packages=a b", "ERROR: --shardtypes-packages=a b: 'a b' is not a package's name*"),
-        ("--shardtypes-report=x.pdf", "ERROR: --shardtypes-report=x.pdf: a report's name ends in .html or .json"),
+        ("--shardtypes-devices=4", "shardtypes_devices = 4", "devices", 4),
+        ("--shardtypes-devices=0", "shardtypes_devices = 0", "devices", None),
+        ("--shardtypes-mesh=d=2,t=4", 'shardtypes_mesh = "d=2,t=4"', "mesh", MeshAxes.parse("d=2,t=4")),
+        ("--shardtypes-packages=a, b.c", 'shardtypes_packages = ["a", "b.c"]', "packages", ("a", "b.c")),
+        ("--shardtypes-report=o/r.html", 'shardtypes_report = "o/r.html"', "report", Path("o/r.html")),
     ],
 )
-def test_bad_option(run: Run, option: str, message: str) -> None:
-    result = run("--shardtypes", option)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])
-    assert "Traceback" not in str(result.stderr)
+def test_option_and_twin(pytester: pytest.Pytester, option: str, ini: str, name: str, value: object) -> None:
+    """Each says the same on the command line and in the configuration, and the command line wins."""
+    wanted = pytester.path / value if isinstance(value, Path) else value
+    default = getattr(read(pytester, "-q", ""), name)
+    assert default != wanted or value is None
+    assert getattr(read(pytester, option, ""), name) == wanted
+    assert getattr(read(pytester, "-q", ini), name) == wanted
+    other = {"devices": "16", "mesh": '"x=2"', "packages": '["other"]', "report": '"other.json"'}[name]
+    assert getattr(read(pytester, option, f"shardtypes_{name} = {other}"), name) == wanted
+
+
+def test_devices_by_default(pytester: pytest.Pytester) -> None:
+    """Eight, as many as the mesh needs, or the accelerators that were asked for by name."""
+    assert read(pytester, "-q", "").devices == 8
+    assert read(pytester, "--shardtypes-mesh=d=4,t=4", "").devices == 16
+    assert read(pytester, "-q", "", {"JAX_PLATFORMS": "tpu,cpu"}).devices is None
+    with pytest.raises(pytest.UsageError, match="forces CPU devices, but JAX_PLATFORMS=tpu asks for others"):
+        read(pytester, "--shardtypes-devices=4", "", {"JAX_PLATFORMS": "tpu"})
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    ("option", "ini", "message"),
     [
-        ("shardtypes = 'perhaps'", "ERROR: *pyproject.toml: config option 'shardtypes' expects a bool*"),
+        ("--shardtypes-devices=many", 'shardtypes_devices = "many"', "is not a number of devices|expects an? int"),
+        ("--shardtypes-devices=-1", "shardtypes_devices = -1", "a number of devices is 0 .* or more"),
         (
-            "shardtypes = true\nshardtypes_devices = 'x'",
-            "ERROR: *pyproject.toml: config option 'shardtypes_devices' expects a*",
+            "--shardtypes-devices=2;--shardtypes-mesh=d=4",
+            'shardtypes_devices = 2\nshardtypes_mesh = "d=4"',
+            "ask for 4",
         ),
-        ("shardtypes = true\nshardtypes_devices = 4\nshardtypes_mesh = 'd=8'", "ERROR: *needs 8 devices; ask for 8*"),
+        ("--shardtypes-mesh=d", 'shardtypes_mesh = "d"', "'d' in 'd' is no axis; write axes like d=2,t=4"),
+        ("--shardtypes-packages=a b", 'shardtypes_packages = ["a b"]', "'a b' is not a package's name"),
+        ("--shardtypes-packages=a b", "shardtypes_packages = 3", "is not a package's name|expects a list"),
+        ("--shardtypes-report=x.pdf", 'shardtypes_report = "x.pdf"', "a report's name ends in .html or .json"),
     ],
 )
-def test_bad_configuration(pytester: pytest.Pytester, run: Run, lines: str, message: str) -> None:
+def test_bad_option(pytester: pytest.Pytester, option: str, ini: str, message: str) -> None:
+    """A usage error says which option, or which line of which file."""
+    with pytest.raises(pytest.UsageError, match=f"^--shardtypes-.*({message})"):
+        read(pytester, option, "")
+    with pytest.raises(pytest.UsageError, match=f"pyproject.toml: .*({message})"):
+        read(pytester, "-q", ini)
+
+
+@pytest.mark.parametrize("lines", ["shardtypes = 'perhaps'", "shardtypes = true\nshardtypes_devices = 'x'"])
+def test_bad_configuration_is_a_usage_error(pytester: pytest.Pytester, run: Run, lines: str) -> None:
     pytester.makepyprojecttoml(f"[tool.pytest]\n{lines}")
     result = run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])
+    result.stderr.fnmatch_lines(["ERROR: *pyproject.toml: *shardtypes* expects a*"])
     assert "Traceback" not in str(result.stderr)
 
 
@@ -91,7 +129,14 @@ def test_every_option_from_the_configuration(pytester: pytest.Pytester, run: Run
     )
     result = run()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["shardtypes: 4 CPU devices; mesh d=2,t=2; checks absent", "report: *report.json"])
+    result.stdout.fnmatch_lines(
+        [
+            "shardtypes: 4 CPU devices; mesh d=2,t=2; checks absent",
+            "checks run: none, for no test imported what is to be checked",
+            "package absent: no test imported it, so nothing in it was checked",
+            "report: *report.json",
+        ]
+    )
     assert (pytester.path / "out/deep/report.json").exists()
 
 
