@@ -42,10 +42,9 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     """Evaluate the function and its arguments, then call."""
     func = known(it.evaluate(frame, expr.func))
     args: list[Value] = []
-    places: list[int] = []
     kwargs: dict[str, Value] = {}
     operands: list[ir.Expr] = []
-    named: list[int] = []
+    named: list[ir.Expr] = []
     certain = True
     for arg in expr.args:
         value = it.evaluate(frame, arg.value)
@@ -54,34 +53,34 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
                 value = sharding.specs.items_of(value) or value
             if isinstance(value, SequenceValue):
                 args.extend(value.items)
-                places.extend([arg.value.at] * len(value.items))
                 operands.extend([arg.value] * len(value.items))
             else:
                 certain = False
         elif arg.star == "**":
             if isinstance(value, DictValue) and all(isinstance(key, str) for key, _ in value.items):
                 kwargs.update((str(key), item) for key, item in value.items)
-                named.extend([arg.value.at] * len(value.items))
+                named.extend([arg.value] * len(value.items))
             else:
                 certain = False
         elif arg.keyword is not None:
             kwargs[arg.keyword] = value
-            named.append(arg.value.at)
+            named.append(arg.value)
         else:
             args.append(value)
-            places.append(arg.value.at)
             operands.append(arg.value)
     mutation.note(it, frame, expr, func, args)
     if not certain:
         return Unknown("called with arguments that are not known")
-    return call(it, frame, func, args, kwargs, expr.at, (*places, *named), tuple(operands))
+    operands += named
+    return call(it, frame, func, args, kwargs, expr.at, tuple(o.at for o in operands), tuple(operands))
 
 
 def call(
     it: Interpreter, frame: Frame, func: Value, args: list[Value], kwargs: dict[str, Value], at: int,
     places: tuple[int, ...] = (), operands: tuple[ir.Expr, ...] = (),
 ) -> Value:  # fmt: skip
-    """The result of calling an abstract function value."""
+    """The result of calling an abstract function value. ``operands`` are the expressions of the arguments, those by
+    keyword last, and ``places`` their nodes."""
     it.step()
     match func:
         case FunctionValue():
@@ -142,7 +141,7 @@ def _external(
     special = transforms.make(it, qualname, args, kwargs)
     if special is not None:
         return special
-    placed = sharding.call(it, frame, qualname, args, kwargs, at)
+    placed = sharding.call(it, frame, qualname, args, kwargs, at, operands)
     if placed is not None:
         return placed
     control = transforms.control(it, frame, qualname, args, kwargs, at)

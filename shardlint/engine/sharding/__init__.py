@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import meshes, specs
+from shardlint.engine.sharding import constraints, meshes, specs
+from shardlint.engine.sharding.site import Site
 from shardlint.values import MeshValue, ShardingValue, SpecValue, Unknown, Value
 
 if TYPE_CHECKING:
@@ -13,16 +15,20 @@ if TYPE_CHECKING:
 
 
 def call(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
-) -> Value | None:
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...] = (),
+) -> Value | None:  # fmt: skip
     """The result of a call that is about sharding; None for any other."""
     spec = specs.make(qualname, args, kwargs, (frame.module, at))
+    site = Site(it, frame, qualname, args, kwargs, at, operands)
     if spec is not None:
+        if isinstance(spec, ShardingValue):
+            constraints.check_sharding(site, spec)
         return spec
     mesh = meshes.make(qualname, args, kwargs, frame.mesh)
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
         frame.mesh = mesh  # from here on; after a ``with`` what was in force before it returns
-    return mesh
+    return mesh if mesh is not None else constraints.place(site)
 
 
 def attribute(value: MeshValue | SpecValue | ShardingValue, name: str) -> Value:

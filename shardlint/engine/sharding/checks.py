@@ -1,0 +1,175 @@
+"""A spec against its mesh and against the array that it is given for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Literal as Choice
+
+from shardlint import ir
+from shardlint.engine.sharding import meshes
+from shardlint.engine.sharding.site import NONE, Site
+from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    InstanceValue,
+    MeshValue,
+    SequenceValue,
+    ShardingValue,
+    SpecValue,
+    Value,
+)
+from shardtypes.lang import format_shape, messages
+
+#: What JAX does where the axes do not divide a dimension: refuse, or pad and, where too small, drop.
+Indivisible = Choice["refused", "dropped", "ignored"]
+
+
+def mesh_axes(site: Site, sharding: Value, explicit: MeshValue | None = None) -> dict[str, int | None] | None:
+    """The axes of the mesh that a sharding is about: its own, the one given beside it, the one in force, else the
+    configured one. None where none of them is known."""
+    own = sharding.mesh if isinstance(sharding, ShardingValue) else None
+    if isinstance(sharding, ShardingValue):
+        return meshes.sizes(own)
+    for mesh in (explicit, site.frame.mesh):
+        if mesh is not None:
+            return meshes.sizes(mesh)
+    return dict(site.it.mesh) or None
+
+
+def check_axes(site: Site, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None) -> bool:
+    """Axes that occur twice, and axes that the mesh does not have. False after a report."""
+    seen: set[str] = set()
+    for entry in spec.entries or ():
+        for axis in entry or ():
+            at = site.place(spec, operand)
+            if axis in seen:
+                site.report("ST102", at, messages.repeated_axis(axis, shown(spec)), site.origin(spec, at))
+                return False
+            seen.add(axis)
+            if axes is not None and axis not in axes:
+                site.report("ST103", at, messages.unknown_axis(axis, axes), site.origin(spec, at))
+                return False
+    return True
+
+
+def check_array(
+    site: Site, value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None,
+    what: str, indivisible: Indivisible,
+) -> bool:  # fmt: skip
+    """Rank and divisibility. False after a report."""
+    if value.dims is None or spec.entries is None:
+        return True
+    at = site.place(spec, operand)
+    if len(spec.entries) > len(value.dims):
+        shape = format_shape([dim.size for dim in value.dims])
+        text = f"{shown(spec)} has {len(spec.entries)} entries, {what} is {shape!r}, of rank {len(value.dims)}"
+        site.report("ST306", at, text, site.origin(spec, at))
+        return False
+    if axes is None or value.manual or indivisible == "ignored":
+        return True
+    for index, (entry, dim) in enumerate(zip(spec.entries, value.dims, strict=False)):
+        count = shards(entry, axes)
+        size = None if dim.size is None else dim.size.constant
+        if entry is None or count is None or size is None or size % count == 0:
+            continue
+        if indivisible == "refused":
+            text = f"dimension {index} of {what}: {messages.indivisible(size, count, entry)}"
+            site.report("ST104", at, text, site.origin(spec, at))
+            return False
+        if size < count:
+            text = (
+                f"dimension {index} of {what} is {size}, {'/'.join(entry)} has {count} devices:"
+                " under jit JAX drops the constraint in silence"
+            )
+            site.report("ST312", at, text, site.origin(spec, at))
+            return False
+    return True
+
+
+def shards(entry: tuple[str, ...] | None, axes: dict[str, int | None]) -> int | None:
+    """Into how many parts an entry splits its dimension; None where not known."""
+    known = [size for size in (axes.get(axis) for axis in entry or ()) if size is not None]
+    return prod(known) if entry is not None and len(known) == len(entry) else None
+
+
+def pairs(value: Value, shardings: Value, what: str) -> Iterator[tuple[ArrayValue, Value, str]]:
+    """The arrays of a tree with the sharding that a prefix tree gives each, and what to call them."""
+    if isinstance(shardings, (SpecValue, ShardingValue)):
+        for array, name in arrays(value, what):
+            yield array, shardings, name
+    elif isinstance(shardings, SequenceValue) and isinstance(value, SequenceValue):
+        if len(shardings.items) == len(value.items):
+            for index, (item, one) in enumerate(zip(value.items, shardings.items, strict=True)):
+                yield from pairs(item, one, f"{what}[{index}]")
+    elif isinstance(shardings, DictValue) and isinstance(value, DictValue):
+        given = dict(value.items)
+        for key, one in shardings.items:
+            if key in given:
+                yield from pairs(given[key], one, f"{what}[{key!r}]")
+    elif isinstance(shardings, InstanceValue) and isinstance(value, InstanceValue) and shardings.cls is value.cls:
+        held = dict(value.fields)
+        for field, one in shardings.fields:
+            yield from pairs(held.get(field, NONE), one, f"{what}.{field}")
+
+
+def arrays(value: Value, what: str) -> Iterator[tuple[ArrayValue, str]]:
+    """The arrays of a tree, and what to call them."""
+    match value:
+        case ArrayValue():
+            yield value, what
+        case SequenceValue(items=items):
+            for index, item in enumerate(items):
+                yield from arrays(item, f"{what}[{index}]")
+        case DictValue(items=entries):
+            for key, item in entries:
+                yield from arrays(item, f"{what}[{key!r}]")
+        case InstanceValue(fields=fields):
+            for field, item in fields:
+                yield from arrays(item, f"{what}.{field}")
+        case _:
+            pass
+
+
+def placed(value: Value, sharding: Value) -> Value:
+    """The value as it lies after it was placed: every array takes the axes of its spec."""
+    match value, sharding:
+        case ArrayValue(dims=dims), SpecValue() | ShardingValue() if dims is not None:
+            spec = spec_of(sharding)
+            if spec is None or spec.entries is None or len(spec.entries) > len(dims):
+                return _unplaced(value)
+            entries = (*spec.entries, *[()] * (len(dims) - len(spec.entries)))
+            new = tuple(Dimension(dim.size, axes) for dim, axes in zip(dims, entries, strict=True))
+            return _with(value, new)
+        case SequenceValue(items=items), SequenceValue(items=ones) if len(items) == len(ones):
+            return SequenceValue(tuple(map(placed, items, ones)), value.kind, value.names)
+        case SequenceValue(items=items), SpecValue() | ShardingValue():
+            return SequenceValue(tuple(placed(item, sharding) for item in items), value.kind, value.names)
+        case DictValue(items=entries_), SpecValue() | ShardingValue():
+            return DictValue(tuple((key, placed(item, sharding)) for key, item in entries_))
+        case InstanceValue(fields=fields), SpecValue() | ShardingValue():
+            fields = tuple((name, placed(item, sharding)) for name, item in fields)
+            return InstanceValue(value.cls, fields, value.prefix)
+        case _:
+            return _unplaced(value)
+
+
+def _unplaced(value: Value) -> Value:
+    """The value, where it lies not known."""
+    match value:
+        case ArrayValue(dims=dims) if dims is not None:
+            return _with(value, tuple(Dimension(dim.size) for dim in dims))
+        case SequenceValue(items=items):
+            return SequenceValue(tuple(map(_unplaced, items)), value.kind, value.names)
+        case DictValue(items=entries):
+            return DictValue(tuple((key, _unplaced(item)) for key, item in entries))
+        case InstanceValue(fields=fields):
+            return InstanceValue(value.cls, tuple((name, _unplaced(item)) for name, item in fields), value.prefix)
+        case _:
+            return value
+
+
+def _with(value: ArrayValue, dims: tuple[Dimension, ...]) -> ArrayValue:
+    return ArrayValue(dims, value.dtype, value.weak, value.pending, value.manual)
