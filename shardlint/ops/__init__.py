@@ -15,10 +15,13 @@ from shardlint.ops import (
     joining,
     lax,
     nn,
+    placement,
+    queries,
     random,
     reductions,
     reshape,
     shape,
+    trees,
 )
 from shardlint.ops.indexing import index as index
 from shardlint.ops.members import attribute as attribute
@@ -34,4 +37,7 @@ from shardlint.ops.registry import apply as apply
 from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
-_FAMILIES = (contraction, creation, einops, elementwise, indexing, joining, lax, nn, random, reductions, reshape, shape)
+_FAMILIES = (
+    contraction, creation, einops, elementwise, indexing, joining, lax, nn, placement, queries, random, reductions,
+    reshape, shape, trees,
+)  # fmt: skip

@@ -85,12 +85,7 @@ def asarray(call: Call) -> Value:
         return with_dtype(UNKNOWN_ARRAY, name)
     if given:
         return with_dtype(value, name)
-    if isinstance(source, ArrayValue) and not source.numpy:
-        return with_dtype(value, value.dtype, value.weak)
-    if isinstance(source, SequenceValue):
-        return with_dtype(value, value.dtype)
-    weak = value.weak
-    return with_dtype(value, dtypes.canonical(value.dtype, call.ctx.x64) if value.dtype else None, weak)
+    return with_dtype(value, value.dtype, value.weak and not isinstance(source, SequenceValue))
 
 
 def nested(call: Call, value: Value) -> ArrayValue:

@@ -205,9 +205,3 @@ def astype(call: Call) -> Value:
     value = as_array(next(iter(call.args.values())), call.ctx.x64) or UNKNOWN_ARRAY
     name, _ = dtype_argument(call, call.get("new_dtype") if "new_dtype" in call.args else call["dtype"])
     return with_dtype(value, name)
-
-
-@model("x", "jax.lax.stop_gradient")
-@model("x, *args, **kwargs", "jax.block_until_ready", "jax.lax.optimization_barrier")
-def same_value(call: Call) -> Value:
-    return call["x"]

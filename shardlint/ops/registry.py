@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
+from shardlint import dtypes
 from shardlint.values import ArrayValue, DictValue, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
 from shardtypes.lang import Facts, Size
 
@@ -231,6 +232,8 @@ def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx
         return Unknown(f"arguments of {short_name(qualname)} not understood")
     numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
     if not numpy_twin:
+        if qualname.startswith("jax."):
+            bound = {name: _entering(value, ctx.x64) for name, value in bound.items()}
         return _run(found, Call(qualname, bound, ctx))
     inner = OpContext(ctx.facts, ctx.call, True, ctx.mesh, numpy=True)
     try:
@@ -248,6 +251,15 @@ def _run(found: Model, call: Call) -> Value:
         return found.function(call)
     except UnknownArgument:
         return ArrayValue(None)
+
+
+def _entering(value: Value, x64: bool) -> Value:
+    """A NumPy array as JAX takes it: 64-bit dtypes become their 32-bit ones."""
+    if isinstance(value, ArrayValue) and value.numpy:
+        return replace(value, dtype=dtypes.canonical(value.dtype, x64) if value.dtype else None, numpy=False)
+    if isinstance(value, SequenceValue) and any(isinstance(i, (ArrayValue, SequenceValue)) for i in value.items):
+        return replace(value, items=tuple(_entering(item, x64) for item in value.items))
+    return value
 
 
 def as_numpy(value: Value) -> Value:

@@ -1,0 +1,128 @@
+"""Questions about arrays and dtypes, and the assertions of ``numpy.testing``: results that are not arrays, mostly."""
+
+from __future__ import annotations
+
+from shardlint import dtypes
+from shardlint.ops.arrays import UNKNOWN_ARRAY, array, as_array, dtype_name, result_dtype, with_dtype
+from shardlint.ops.creation import nested
+from shardlint.ops.elementwise import names
+from shardlint.ops.members import attribute
+from shardlint.ops.registry import (
+    NONE,
+    Call,
+    OpError,
+    is_none,
+    is_number,
+    model,
+    static_int,
+)
+from shardlint.values import (
+    ArrayValue,
+    DTypeValue,
+    IntValue,
+    Literal,
+    ScalarValue,
+    SequenceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+
+
+@model("*args, **kwargs",
+       *names("numpy.testing", "assert_allclose assert_array_equal assert_equal assert_ "
+                                 "assert_array_almost_equal assert_almost_equal assert_array_less assert_raises "
+                                 "assert_array_max_ulp assert_approx_equal assert_array_almost_equal_nulp"),
+       *names("jax.debug", "print callback breakpoint visualize_array_sharding inspect_array_sharding"),
+       "jax.experimental.checkify.check", "jax.experimental.checkify.debug_check", *names("numpy", "save savez"))
+def nothing(call: Call) -> Value:
+    """Returns None. What an assertion compares is the program's business: a test may want it to fail."""
+    return NONE
+
+
+@model("a1, a2, equal_nan=False", "jax.numpy.array_equal")
+@model("a1, a2", "jax.numpy.array_equiv")
+@model("x", "jax.numpy.iscomplexobj", "jax.numpy.isrealobj")
+@model("element", "jax.numpy.isscalar")
+@model("element, /", "numpy.isscalar")
+@model("a1, a2, equal_nan=False", "numpy.array_equal")
+@model("a1, a2", "numpy.array_equiv")
+@model("x", "numpy.iscomplexobj", "numpy.isrealobj")
+@model("arg1, arg2", *names("jax.numpy", "issubdtype"), "numpy.issubdtype")
+@model("dtype, kind", "jax.numpy.isdtype")
+@model("from_, to, casting='safe'", "jax.numpy.can_cast")
+def yes_or_no(call: Call) -> Value:
+    """A bool that depends on values or dtypes; ``array_equal`` of JAX gives an array."""
+    if call.last in ("array_equal", "array_equiv") and call.qualname.startswith("jax."):
+        return ArrayValue((), "bool", False, frozenset())
+    return ScalarValue("bool")
+
+
+@model("a", *names("jax.numpy", "shape"))
+@model("a, axis=None", *names("jax.numpy", "size"))
+@model("a", *names("jax.numpy", "ndim"))
+def measure(call: Call) -> Value:
+    """``jnp.shape(x)``, ``jnp.ndim(x)``, ``jnp.size(x)``: as the attributes, for anything that makes an array."""
+    value = nested(call, call["a"])
+    if call.last == "size" and not is_none(call["axis"]):
+        axis = static_int(call["axis"])
+        if value.dims is None or axis is None or not -len(value.dims) <= axis < len(value.dims):
+            return IntValue(None)
+        dim = value.dims[axis]
+        return IntValue(None if value.manual and dim.axes != () else dim.size)
+    return attribute(value, call.last, call.ctx)
+
+
+@model("*args", *names("jax.numpy", "result_type"), "jax.dtypes.result_type")
+@model("a, b", "jax.numpy.promote_types")
+def result_type(call: Call) -> Value:
+    """The dtype that arrays and dtypes promote to."""
+    given = call.get("args")
+    items = given.items if isinstance(given, SequenceValue) else (call.get("a"), call.get("b"))
+    operands: list[ArrayValue] = []
+    for item in items:
+        value = as_array(item, call.ctx.x64)
+        if value is None:
+            value = with_dtype(UNKNOWN_ARRAY, dtype_name(item, call.ctx))
+        operands.append(value)
+    try:
+        name, _ = result_dtype(call.name, operands, call.ctx)
+    except OpError:
+        return DTypeValue(None)  # a program may ask in order to find out
+    return DTypeValue(name)
+
+
+@model("dtype, align=False, copy=False", "jax.numpy.dtype", "numpy.dtype")
+def dtype(call: Call) -> Value:
+    return DTypeValue(dtype_name(call["dtype"], call.ctx))
+
+
+@model("dtype", *names("jax.numpy", "finfo iinfo"), *names("numpy", "finfo iinfo"))
+def limits(call: Call) -> Value:
+    return Unknown(f"the limits of a dtype, {call.name}")
+
+
+_SCALARS = [name for name in dtypes.CONCRETE if name != "bool"] + ["bool_"]
+
+
+@model("x=0, /", *names("jax.numpy", " ".join([*_SCALARS, "float_ int_ complex_ single double csingle cdouble"])))
+@model("x=0, /", *names("numpy", "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 "
+                        "complex64 complex128 single double"))
+def scalar_type(call: Call) -> Value:
+    """``jnp.float32(x)``: an array of that dtype. NumPy keeps 64 bits."""
+    numpy = call.qualname.startswith("numpy.")
+    name = dtypes.dtype_from_name(call.last, x64=numpy or call.ctx.x64)
+    value = call["x"] if is_number(call["x"]) else nested(call, call["x"])
+    known = as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
+    return ArrayValue(known.dims, name, False, known.pending, known.manual, numpy)
+
+
+@model("obj", "jax.numpy.array_str", "jax.numpy.array_repr", "numpy.array_str", "numpy.array_repr")
+def text(call: Call) -> Value:
+    return StringValue()
+
+
+@model("x", "jax.numpy.iterable", "numpy.iterable")
+def iterable(call: Call) -> Value:
+    value = array(call, "x")
+    return ScalarValue("bool") if value.dims is None else Literal(bool(value.dims))
