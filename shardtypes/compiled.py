@@ -10,6 +10,7 @@ that was not compared is counted.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import os
 import sys
@@ -195,23 +196,35 @@ def _mark() -> bool:
     return True
 
 
+# Where `jit`, having no executable for a call, traces and compiles: by its names in JAX's releases.
+_PLACES = ("_run_python_pjit", "_python_pjit_helper")
+
+
 @functools.lru_cache(maxsize=1)
 def install() -> bool:
     """Have ``jit`` ask us before it compiles. False where this JAX has no such place, or it was turned off."""
     from jax._src import pjit
 
-    run = getattr(pjit, "_run_python_pjit", None)
-    if run is None or os.environ.get("SHARDTYPES_COMPILE", "1").strip() == "0":
+    place = next((name for name in _PLACES if hasattr(pjit, name)), None)
+    if place is None or os.environ.get("SHARDTYPES_COMPILE", "1").strip() == "0":
+        return False
+    run = getattr(pjit, place)
+    signature = inspect.signature(run)
+    if not signature.parameters.keys() >= {"fun", "args", "kwargs"}:
         return False
 
     @functools.wraps(run)
-    def checked_run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
+    def checked_run(*values: Any, **named: Any) -> Any:
         __tracebackhide__ = True
-        if _has_checks(fun, p.params["jaxpr"]):
-            _check_compile(fun, sys._getframe(1).f_locals.get("jit_info"), args, kwargs, pjit._cpp_pjit)
-        return run(p, args_flat, fun, args, kwargs)
+        call = signature.bind(*values, **named).arguments
+        fun, args, kwargs = call["fun"], call.get("args", ()), call.get("kwargs", {})
+        jit_info: Any = sys._getframe(1).f_locals.get("jit_info")
+        traced = call["p"] if "p" in call else pjit._infer_params(fun, jit_info, args, kwargs)[0]
+        if _has_checks(fun, traced.params["jaxpr"]):
+            _check_compile(fun, jit_info, args, kwargs, pjit._cpp_pjit)
+        return run(*values, **named)
 
-    pjit._run_python_pjit = checked_run
+    setattr(pjit, place, checked_run)
     return True
 
 
