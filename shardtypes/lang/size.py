@@ -225,13 +225,9 @@ class Size:
     @property
     def is_nonnegative(self) -> bool:
         """Whether this is certainly at least 0 (symbols are at least 1). False says nothing."""
-        low = 0
-        for monomial, coefficient in self.terms:
-            if not monomial or (coefficient > 0 and not any(a.op or a.name.startswith("?") for a in monomial)):
-                low += coefficient
-            else:
-                return False
-        return low >= 0
+        low = _lower(self)
+        return low is not None and low >= 0
+
 
 
 def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
@@ -342,6 +338,52 @@ def _extremum(op: Literal["min", "max"], sizes: list[Size]) -> Size:
     if len(kept) == 1:
         return kept[0]
     return Size({(Atom("", op, tuple(sorted(kept, key=repr))),): 1})
+
+
+def _lower(size: Size) -> int | None:
+    """A value that ``size`` is never below, or None where none is found."""
+    low = 0
+    for monomial, coefficient in _without_negative_floors(size).terms:
+        product = coefficient
+        for atom in monomial:
+            least = _lower_atom(atom)
+            if coefficient < 0 or least is None or least < 0:
+                return None
+            product *= least
+        low += product
+    return low
+
+
+def _without_negative_floors(size: Size) -> Size:
+    """A size that is at most this one: ``-(n//d)`` is at least ``-n/d`` for a constant ``d`` and ``n`` from 0 up."""
+    terms = Size({})
+    for monomial, coefficient in size.terms:
+        term = Size({monomial: coefficient})
+        atom = monomial[0] if len(monomial) == 1 else None
+        if coefficient < 0 and atom is not None and atom.op == "//":
+            numerator, divisor = atom.args[0], atom.args[1].constant
+            if divisor is not None and divisor > 0 and numerator.is_nonnegative:
+                factor = coefficient // divisor if coefficient % divisor == 0 else coefficient
+                term = numerator * factor
+        terms = terms + term
+    return terms
+
+
+def _lower_atom(atom: Atom) -> int | None:
+    if not atom.op:
+        return None if atom.name.startswith("?") else 1
+    lows = [_lower(argument) for argument in atom.args]
+    known = [low for low in lows if low is not None]
+    if atom.op == "max":
+        return max(known, default=None)
+    if len(known) < len(lows):
+        return None
+    if atom.op == "min":
+        return min(known)
+    divisor = atom.args[1].constant
+    if known[0] < 0 or known[1] < 1:
+        return None
+    return known[0] // divisor if divisor is not None else 0
 
 
 def _dominates(op: str, winner: Size, loser: Size) -> bool:

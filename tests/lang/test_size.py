@@ -33,7 +33,7 @@ def test_the_normal_form_keeps_the_value(expression: Expression, sizes: dict[str
 @given(expressions, expressions, assignments)
 def test_substitution_commutes_with_evaluation(a: Expression, b: Expression, sizes: dict[str, int]) -> None:
     inner = value_or_none(b, sizes)
-    assume(inner is not None)
+    assume(inner is not None and inner >= 1)  # as every symbol is
     expected = value_or_none(a, {**sizes, "B": inner or 0})
     assume(expected is not None)
     try:
@@ -41,6 +41,23 @@ def test_substitution_commutes_with_evaluation(a: Expression, b: Expression, siz
     except ZeroDivisionError:
         assume(False)
     assert got == expected
+
+
+@cases
+@given(expressions, assignments)
+def test_what_is_certainly_nonnegative_is(a: Expression, sizes: dict[str, int]) -> None:
+    value = value_or_none(a, sizes)
+    assume(value is not None and a.size.is_nonnegative)
+    assert (value or 0) >= 0
+
+
+@pytest.mark.parametrize("text", ["D//2", "D-1", "D%3", "D-D//2", "2*D-D//2-1", "(D*L)//(L+1)", "D*L-1"])
+def test_nonnegative_sizes_that_programs_have(text: str) -> None:
+    size = parse(text).dims[0].size
+    assert size is not None
+    assert size.is_nonnegative
+    assert Size.maximum(0, size) == size
+    assert not (size - 1000).is_nonnegative
 
 
 @cases
