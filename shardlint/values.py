@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from shardlint.axis_set import EVERY_AXIS, AxisSet
 from shardtypes.lang import Size
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One dimension: its global size (None: unknown) and the mesh axes it is split over, major to minor.
+    """One dimension: its size (None: unknown) and the mesh axes it is split over, major to minor.
 
-    ``axes is None`` means that the sharding is not known; ``()`` that it is known to be unsharded.
+    The size is the global one, in the manual view the local one: what ``x.shape`` is there. ``axes is None`` means
+    that the sharding is not known; ``()`` that it is known to be unsharded.
     """
 
     size: Size | None
@@ -35,11 +37,25 @@ class Dimension:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Something that happened to a value over a mesh axis, and where: what findings relate to."""
+
+    axis: str
+    text: str
+    module: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayValue:
     """An array. ``dtype`` is JAX's name (``'bfloat16'``) or a family (``'floating'``), or None.
 
-    ``pending`` are the mesh axes over which a sum is still outstanding (None: not known); ``manual`` tells the
-    per-device view of ``shard_map``/``pmap`` from the global one. ``dims`` hold global sizes in both.
+    ``pending`` are the mesh axes over which a sum is still outstanding (None: not known). ``manual`` tells the
+    per-device view of ``shard_map``/``pmap`` from the global one; the fields from ``varying`` on are about that view,
+    where a value is, over each mesh axis, sharded (a dimension has the axis), pending, *varying* (it may differ
+    between devices though no dimension says so), *unclear* (nothing is known), or else replicated. A sharded value
+    may be varying or unclear as well: then its shards are not just parts of one array. ``marks`` say more, see
+    ``shardlint.ops.sharding.state``; ``constant`` is made of constants only.
     """
 
     dims: tuple[Dimension, ...] | None
@@ -48,6 +64,11 @@ class ArrayValue:
     pending: frozenset[str] | None = None
     manual: bool = False
     numpy: bool = False
+    varying: frozenset[str] = frozenset()
+    unclear: AxisSet = EVERY_AXIS
+    marks: frozenset[tuple[str, str]] = frozenset()
+    constant: bool = False
+    notes: tuple[Note, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shardlint.ops.arrays import as_array, number_kind
-from shardlint.ops.registry import OpContext, OpError, apply, static_int
+from shardlint.ops.registry import Call, OpContext, OpError, apply, static_int, viewed
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -84,11 +84,17 @@ def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
         return Unknown("matmul with a number")
     if op == "**" and isinstance(right, IntValue) and isinstance(left, ArrayValue) and not both_numpy:
         if left.dtype is not None:  # an integer exponent keeps the dtype
-            return ArrayValue(left.dims, left.dtype if left.dtype != "bool" else None, left.weak, manual=left.manual)
+            return viewed(Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx), _integer_power)
     try:
         return apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx)
     except OpError as error:
         raise OpError(error.code, _as_operator(error.message, function, op), error.witness, error.operand) from None
+
+
+def _integer_power(call: Call) -> Value:
+    base = call["x"]
+    assert isinstance(base, ArrayValue)
+    return ArrayValue(base.dims, base.dtype if base.dtype != "bool" else None, base.weak, manual=base.manual)
 
 
 def _as_operator(message: str, function: str, op: str) -> str:

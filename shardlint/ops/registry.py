@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from shardlint import dtypes
 from shardlint.values import ArrayValue, DictValue, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
 from shardtypes.lang import Facts, Size
+
+if TYPE_CHECKING:
+    from shardlint.ops.sharding.view import View
 
 
 class OpError(Exception):
@@ -58,6 +61,10 @@ class OpContext:
     call: CallBack = _cannot_call
     x64: bool = False
     mesh: Mapping[str, int | None] = field(default_factory=dict)
+    view: View | None = None
+    """In manual code, the mesh axes that are bound: sharding models then run besides."""
+    place: tuple[str, int] = ("", -1)
+    """Module and node of the call, for what findings relate to."""
     numpy: bool = False
     """Set while a NumPy function runs through the model of its ``jax.numpy`` twin."""
 
@@ -244,6 +251,15 @@ def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx
         raise
     ctx.facts = inner.facts
     return as_numpy(result)
+
+
+def viewed(call: Call, function: ModelFunction) -> Value:
+    """The result of a model; in manual code the sharding model of the function runs besides."""
+    if call.ctx.view is None:
+        return function(call)
+    from shardlint.ops import sharding
+
+    return sharding.apply(call, call.ctx.view, function)
 
 
 def _run(found: Model, call: Call) -> Value:

@@ -1,0 +1,173 @@
+"""The registry of sharding models: what a function does to axes and pending sums in the manual view.
+
+Shapes come first, from the model that the function has anyway, on local sizes. A sharding model then says how the
+result lies on the mesh. A function without one gives a result of which that is not known, which never reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from shardlint.axis_set import EVERY_AXIS, NO_AXIS
+from shardlint.ops.arrays import as_array
+from shardlint.ops.registry import Call, ModelFunction, OpError
+from shardlint.ops.sharding.state import Axes, settled
+from shardlint.ops.sharding.view import View, replicated
+from shardlint.values import ArrayValue, DictValue, Dimension, Note, SequenceValue, Value
+
+Origin: TypeAlias = "tuple[int, int] | None"
+"""Which operand and dimension a result's dimension is, unchanged; None for a new or changed one."""
+
+
+class ShardingError(OpError):
+    """A certain mistake about axes or pending sums, with related places."""
+
+    def __init__(
+        self, code: str, message: str, operand: int | None = None, related: Sequence[tuple[str, int, str]] = ()
+    ) -> None:
+        super().__init__(code, message, None, operand)
+        self.related = tuple(related)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One call in the manual view. ``operands`` are the arrays among its arguments, numbers included, in order;
+    ``positions`` which argument each of them is."""
+
+    call: Call
+    view: View
+    operands: tuple[ArrayValue, ...]
+    positions: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.call.name
+
+    @property
+    def last(self) -> str:
+        return self.call.last
+
+    def note(self, axis: str, text: str) -> Note:
+        module, at = self.call.ctx.place
+        return Note(axis, text, module, at)
+
+
+Rule: TypeAlias = Callable[[Op, ArrayValue, "list[Origin]"], ArrayValue]
+Explain: TypeAlias = Callable[[Op, OpError], "OpError | None"]
+
+SHARDING: dict[str, Rule] = {}
+EXPLAIN: dict[str, Explain] = {}
+
+
+def rule(names: Sequence[str], found: Rule, explain: Explain | None = None) -> None:
+    """Register a sharding model for functions by qualified name, and what words their shape errors."""
+    for name in names:
+        if name in SHARDING:
+            raise ValueError(f"two sharding models for {name}")
+        SHARDING[name] = found
+        if explain is not None:
+            EXPLAIN[name] = explain
+
+
+def names(prefix: str, text: str) -> list[str]:
+    return [f"{prefix}.{name}" for name in text.split()]
+
+
+@dataclass(slots=True)
+class _Operands:
+    """Takes the arrays out of the arguments: the shape model gets them bare, each dimension marked with its origin."""
+
+    x64: bool
+    found: list[ArrayValue] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+
+    def bare(self, value: Value, position: int, nested: bool = False) -> Value:
+        if isinstance(value, ArrayValue):
+            number = len(self.found)
+            self.found.append(adopted(value))
+            self.positions.append(position)
+            dims = value.dims
+            if dims is not None:
+                dims = tuple(Dimension(dim.size, (f"{number}.{k}",)) for k, dim in enumerate(dims))
+            return ArrayValue(dims, value.dtype, value.weak, numpy=value.numpy)
+        if isinstance(value, SequenceValue):
+            return replace(value, items=tuple(self.bare(item, position, True) for item in value.items))
+        if isinstance(value, DictValue):
+            return DictValue(tuple((key, self.bare(item, position, True)) for key, item in value.items))
+        return value
+
+
+def adopted(value: ArrayValue) -> ArrayValue:
+    """An array met in manual code: one that is not of the manual view may be anything, except a NumPy one."""
+    if value.manual:
+        return value
+    if value.numpy:
+        return replicated(value)
+    return settled(value, None, unclear=EVERY_AXIS)
+
+
+def apply(call: Call, view: View, model: ModelFunction) -> Value:
+    """The result of a modelled function on values of the manual view.
+
+    Raises OpError where the shapes are certainly wrong, or the sharding is.
+    """
+    ctx = call.ctx
+    operands = _Operands(ctx.x64)
+    bare = {name: operands.bare(value, i) for i, (name, value) in enumerate(call.args.items())}
+    op = Op(call, view, tuple(operands.found), tuple(operands.positions))
+    inner = replace(ctx, view=None)
+    try:
+        result = model(Call(call.qualname, bare, inner))
+    except OpError as error:
+        explain = EXPLAIN.get(call.qualname)
+        better = explain(op, error) if explain is not None else None
+        raise better or error from None
+    ctx.facts = inner.facts
+    return _marked(op, result, SHARDING.get(call.qualname))
+
+
+def _marked(op: Op, value: Value, found: Rule | None) -> Value:
+    if isinstance(value, ArrayValue):
+        origins = [_origin(dim.axes) for dim in value.dims or ()]
+        if value.dims is not None:
+            value = replace(value, dims=tuple(Dimension(dim.size) for dim in value.dims))
+        return unknown(value) if found is None else found(op, value, origins)
+    if isinstance(value, SequenceValue):
+        return replace(value, items=tuple(_marked(op, item, found) for item in value.items))
+    if isinstance(value, DictValue):
+        return DictValue(tuple((key, _marked(op, item, found)) for key, item in value.items))
+    return value
+
+
+def _origin(axes: Axes) -> Origin:
+    if axes is None or len(axes) != 1:
+        return None
+    operand, _, dim = axes[0].partition(".")
+    return (int(operand), int(dim))
+
+
+def unknown(value: ArrayValue) -> ArrayValue:
+    """The array, of which nothing is known but its shape."""
+    return settled(value, None, unclear=EVERY_AXIS)
+
+
+def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """A new array, the same on all devices: made of constants if nothing varying went in."""
+    return settled(out, [() for _ in out.dims or ()], constant=True) if out.dims is not None else unknown(out)
+
+
+def with_numbers(op: Op) -> list[ArrayValue]:
+    """The operands, Python numbers among the direct arguments included: they are the same everywhere."""
+    arrays: list[ArrayValue] = []
+    for value in op.call.args.values():
+        if isinstance(value, SequenceValue):
+            arrays.extend(adopted(item) for item in value.items if isinstance(item, ArrayValue))
+        elif isinstance(value, ArrayValue):
+            arrays.append(adopted(value))
+        else:
+            number = as_array(value)
+            if number is not None:
+                arrays.append(replace(number, manual=True, pending=frozenset(), unclear=NO_AXIS, constant=True))
+    return arrays

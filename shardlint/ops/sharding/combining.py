@@ -1,0 +1,146 @@
+"""What several operands make of each other over one mesh axis: the heart of the manual view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from shardlint.axis_set import AxisSet
+from shardlint.ops.sharding.base import Op, ShardingError
+from shardlint.ops.sharding.state import Axes, axes_met, marks, notes_about, settled, state
+from shardlint.values import ArrayValue, Note
+
+Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"]
+"""How a function treats its operands.
+
+``linear`` (of one operand), ``add`` (a sum of them), ``multiply``, ``divide``; ``zero``: not linear, but 0 stays 0;
+``nonlinear``; ``choose``: a maximum or a bound, which programs use on parts of sums as well; ``test``: a question.
+"""
+
+
+def combined(
+    op: Op, out: ArrayValue, axes: Sequence[Axes] | None, kind: Kind, operands: Sequence[ArrayValue]
+) -> ArrayValue:
+    """The result of an elementwise function or a contraction, its dimensions split over ``axes``.
+
+    Raises ShardingError where a pending sum is used as if it were complete.
+    """
+    if out.dims is None or axes is None:
+        axes = None
+    met = axes_met(operands)
+    inside = {axis for one in axes or () for axis in one or ()}
+    hidden = axes is None or any(one is None for one in axes)
+    pending: set[str] = set()
+    varying: set[str] = set()
+    unclear: set[str] = set()
+    kept: set[tuple[str, str]] = set()
+    for axis in sorted(met):
+        outcome, refined = _over(op, axis, kind, operands)
+        lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
+        if lost and outcome in ("sharded", "varying"):
+            outcome = "unclear" if hidden else "varying"
+        if outcome == "pending":
+            pending.add(axis)
+        elif outcome == "varying":
+            varying.add(axis)
+        elif outcome == "unclear":
+            unclear.add(axis)
+        kept |= {(axis, mark) for mark in refined}
+    every = any(o.unclear.all_but for o in operands)
+    rest = AxisSet(frozenset(met - unclear), True) if every else AxisSet(frozenset(unclear))
+    return settled(
+        out, axes, pending=pending, varying=varying, unclear=rest, marks=kept,
+        constant=all(o.constant for o in operands), notes=_notes(operands),
+    )  # fmt: skip
+
+
+def _notes(operands: Sequence[ArrayValue]) -> list[Note]:
+    return [note for operand in operands for note in operand.notes]
+
+
+def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tuple[str, frozenset[str]]:
+    """State and marks of the result over one axis; ``sharded`` leaves it to the dimensions."""
+    states = [state(o, axis) for o in operands]
+    awaited = [o for o, s in zip(operands, states, strict=True) if s == "pending"]
+    refined = frozenset[str]().union(*(marks(o, axis) for o in operands))
+    tainted = _taint(axis, operands, states)
+    local = refined & {"local"}
+    if local and tainted == "varying":
+        local = frozenset()  # corrected, perhaps, by something that knows which device this is
+    if not awaited:
+        if "sharded" in states:
+            return tainted, local
+        if "unclear" in states:
+            return "unclear", frozenset()
+        return ("varying" if "varying" in states else "replicated"), local
+    if "unclear" in states:
+        return "unclear", frozenset()
+    return _awaited(op, axis, kind, operands, states, awaited)
+
+
+def _taint(axis: str, operands: Sequence[ArrayValue], states: Sequence[str]) -> str:
+    """What a sharded result is besides: ``sharded`` if only that."""
+    if any(s == "unclear" or axis in o.unclear for o, s in zip(operands, states, strict=True)):
+        return "unclear"
+    if any(s == "varying" or axis in o.varying for o, s in zip(operands, states, strict=True)):
+        return "varying"
+    return "sharded"
+
+
+def _awaited(
+    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], states: Sequence[str], awaited: list[ArrayValue]
+) -> tuple[str, frozenset[str]]:
+    refined = [marks(o, axis) for o in awaited]
+    first = refined[0]
+    others = [o for o, s in zip(operands, states, strict=True) if s != "pending"]
+    mixed = {s for s in states if s != "pending"}
+    if kind == "linear":
+        return "pending", first
+    if kind == "add":
+        if not mixed <= {"replicated"}:
+            return "unclear", frozenset()
+        same = all(("mean" in one) == ("mean" in first) for one in refined)
+        if not same:
+            return "unclear", frozenset()
+        every = frozenset.union(*refined)
+        if not all("lone" in one for one in refined) or len(awaited) > 1 or others:
+            every -= {"lone"}
+        if others and "mean" not in first:
+            every |= {"offset"}
+        return "pending", every
+    if kind == "multiply":
+        if len(awaited) > 1:
+            if all("lone" in one for one in refined):
+                return "unclear", frozenset()
+            raise used(op, axis, awaited, "multiplied by another one")
+        if mixed <= {"replicated"}:
+            return "pending", first
+        return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
+    if kind == "divide":
+        if states[-1] == "pending":
+            if states[0] in ("pending", "varying"):
+                return "varying", frozenset()  # an average of each device's own
+            raise used(op, axis, awaited, "a divisor")
+        return ("pending", first) if mixed <= {"replicated"} else ("unclear", frozenset())
+    lone = all("lone" in one for one in refined)
+    if kind == "zero" and lone and not others:
+        return "pending", first
+    if kind in ("choose", "test"):
+        if lone or kind == "test" or any("reduction" in one for one in refined):
+            return ("varying" if "sharded" not in states else "unclear"), frozenset()
+    if lone and others:
+        return "unclear", frozenset()
+    raise used(op, axis, awaited, "")
+
+
+def used(op: Op, axis: str, awaited: Sequence[ArrayValue], how: str) -> ShardingError:
+    """A pending sum that is used as if it were complete."""
+    value = awaited[0]
+    found = marks(value, axis)
+    code = "ST302" if "reduction" in found else "ST301"
+    what = "an average" if "mean" in found else "a sum"
+    reducer = "pmean" if "mean" in found else "psum"
+    use = f"{op.name} takes {what} that still awaits its {reducer} over {axis}" + (f" ({how})" if how else "")
+    number = next((i for i, o in enumerate(op.operands) if o is value), None)
+    place = op.positions[number] if number is not None and number < len(op.positions) else None
+    return ShardingError(code, f"{use}: each device has only its part", place, notes_about(value, [axis]))

@@ -1,0 +1,148 @@
+"""Contractions: a contracted dimension that is split over the mesh leaves a sum to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shardlint.ops.arrays import ONE
+from shardlint.ops.contraction import parse_equation
+from shardlint.ops.registry import OpError, static_str
+from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown
+from shardlint.ops.sharding.combining import combined
+from shardlint.ops.sharding.elementwise import clash, explained
+from shardlint.ops.sharding.state import Axes, clean
+from shardlint.values import ArrayValue, Dimension
+
+Letters = Sequence[Sequence[str]]
+
+
+def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: Letters, output: Sequence[str]) -> (
+    ArrayValue
+):  # fmt: skip
+    """The result of an einsum whose operands' dimensions have these letters.
+
+    Raises ShardingError where one letter is split over different axes.
+    """
+    if out.dims is None or len(out.dims) != len(output):
+        return unknown(out)
+    found: dict[str, tuple[int, Dimension]] = {}
+    for number, (operand, letters) in enumerate(zip(operands, inputs, strict=True)):
+        if operand.dims is None or len(operand.dims) != len(letters):
+            return unknown(out)
+        for dim, letter in zip(operand.dims, letters, strict=True):
+            before = found.get(letter)
+            if before is None or before[1].size == ONE or (before[1].axes == () and dim.axes):
+                found[letter] = (number, dim)
+            elif dim.axes and before[1].axes and dim.axes != before[1].axes and dim.size != ONE:
+                code = "ST309" if letter in output else "ST310"
+                raise clash(op, operands[before[0]], operand, code)
+            elif dim.axes is None and dim.size != ONE:
+                found[letter] = (number, dim)
+    axes: list[Axes] = [found[letter][1].axes if letter in found else () for letter in output]
+    summed = [letter for letter in found if letter not in output]
+    if any(found[letter][1].axes is None for letter in summed):
+        return unknown(out)
+    split = [axis for letter in summed for axis in found[letter][1].axes or ()]
+    result = combined(op, out, axes, "multiply" if len(operands) > 1 else "linear", operands)
+    pending, varying, unclear = set(result.pending or ()), set(result.varying), result.unclear
+    notes = list(result.notes)
+    for axis in split:
+        varying.discard(axis)
+        sound = [o for o in operands if any(axis in (dim.axes or ()) for dim in o.dims or ())]
+        if axis in unclear or any(axis in o.unclear for o in operands):
+            unclear = unclear.plus([axis])
+        elif all(clean(o, axis) for o in sound) and not any(axis in o.varying for o in operands):
+            pending.add(axis)
+        else:
+            varying.add(axis)
+        notes.append(op.note(axis, f"contracted here over a dimension that is split over {axis}"))
+    marks = frozenset(mark for mark in result.marks if mark[0] not in split)
+    return replace(
+        result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=marks,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def einsum(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    letters = _letters(op)
+    return unknown(out) if letters is None else contracted(op, out, op.operands, *letters)
+
+
+def _letters(op: Op) -> tuple[list[list[str]], list[str]] | None:
+    """Letters of the operands and of the result, an ellipsis written out."""
+    if op.last == "einsum":
+        return _of_equation(op)
+    a, b = (op.operands[0].dims, op.operands[1].dims) if len(op.operands) == 2 else (None, None)
+    if a is None or b is None or not a or not b:
+        return None
+    if op.last in ("matmul", "dot", "inner"):
+        return _of_matmul(op.last, len(a), len(b))
+    return None
+
+
+def _of_equation(op: Op) -> tuple[list[list[str]], list[str]] | None:
+    text = static_str(op.call.get("subscripts"))
+    if text is None:
+        return None
+    equation = parse_equation(op.call, text)
+    if len(equation.inputs) != len(op.operands):
+        return None
+    inputs = []
+    width = 0
+    for letters, operand in zip(equation.inputs, op.operands, strict=True):
+        if operand.dims is None:
+            return None
+        extra = len(operand.dims) - len([letter for letter in letters if letter != "..."])
+        width = max(width, extra) if "..." in letters else width
+        inputs.append(_written(letters, extra))
+    if "..." in equation.output or not any("..." in letters for letters in equation.inputs):
+        return inputs, _written(equation.output, width)
+    return None
+
+
+def _written(letters: Sequence[str], extra: int) -> list[str]:
+    """``...`` as letters of its own, numbered from the right as broadcasting lines them up."""
+    out: list[str] = []
+    for letter in letters:
+        out.extend([f"...{n}" for n in range(extra, 0, -1)] if letter == "..." else [letter])
+    return out
+
+
+def _of_matmul(name: str, left: int, right: int) -> tuple[list[list[str]], list[str]]:
+    if name == "matmul":
+        batch = [f"...{n}" for n in range(max(left, right) - 2, 0, -1)]
+        a = [*batch[len(batch) - max(left - 2, 0) :], *(["i"] if left > 1 else []), "k"]
+        b = [*batch[len(batch) - max(right - 2, 0) :], "k", *(["j"] if right > 1 else [])]
+        return [a, b], [*batch, *(["i"] if left > 1 else []), *(["j"] if right > 1 else [])]
+    rows = [f"a{n}" for n in range(left - 1)]
+    columns = [f"b{n}" for n in range(right - 1)]
+    second = [*columns, "k"] if name == "inner" or right == 1 else [*columns[:-1], "k", columns[-1]]
+    return [[*rows, "k"], second], [*rows, *columns]
+
+
+def explain(op: Op, error: OpError) -> OpError | None:
+    """Contracted dimensions that differ because one of them is split, or they are split differently."""
+    try:
+        letters = _letters(op)
+    except OpError:
+        return None
+    if letters is None:
+        return None
+    inputs, output = letters
+    seen: dict[str, tuple[ArrayValue, Dimension]] = {}
+    for operand, names_ in zip(op.operands, inputs, strict=True):
+        if operand.dims is None or len(operand.dims) != len(names_):
+            return None
+        for dim, letter in zip(operand.dims, names_, strict=True):
+            if letter in seen:
+                code = "ST309" if letter in output else "ST310"
+                found = explained(op, *seen[letter], operand, dim, code)
+                if found is not None:
+                    found.witness = error.witness
+                    return found
+            seen.setdefault(letter, (operand, dim))
+    return None
+
+
+rule(names("jax.numpy", "einsum matmul dot inner"), einsum, explain)

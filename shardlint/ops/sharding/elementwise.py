@@ -1,0 +1,129 @@
+"""Elementwise functions: which axes the result has, and which of them keep a pending sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardlint.ops.arrays import ONE, same
+from shardlint.ops.registry import OpError
+from shardlint.ops.sharding.base import Op, Origin, Rule, ShardingError, names, rule, with_numbers
+from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.state import Axes
+from shardlint.values import ArrayValue, Dimension
+from shardtypes.lang import format_shape
+
+
+def elementwise(kind: Kind) -> Rule:
+    """The sharding model of a function that treats its operands like that."""
+
+    def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+        operands = with_numbers(op)
+        return combined(op, out, aligned(op, out, operands), kind, operands)
+
+    return found
+
+
+def aligned(op: Op, out: ArrayValue, operands: Sequence[ArrayValue]) -> list[Axes] | None:
+    """The axes of each dimension of a broadcast result.
+
+    Raises ShardingError where two operands split one dimension over different axes.
+    """
+    if out.dims is None or any(operand.dims is None for operand in operands):
+        return None
+    rank = len(out.dims)
+    result: list[Axes] = []
+    for k in range(rank):
+        met: list[tuple[int, Dimension]] = []
+        for i, operand in enumerate(operands):
+            at = k - rank + len(operand.dims or ())
+            if at >= 0 and operand.dims is not None:
+                met.append((i, operand.dims[at]))
+        result.append(_agreed(op, operands, [one for one in met if one[1].size != ONE] or met))
+    return result
+
+
+def _agreed(op: Op, operands: Sequence[ArrayValue], met: Sequence[tuple[int, Dimension]]) -> Axes:
+    chosen: tuple[int, Axes] = (-1, ())
+    for i, dim in met:
+        if dim.axes is None:
+            return None
+        if dim.axes and chosen[1] and dim.axes != chosen[1]:
+            raise clash(op, operands[chosen[0]], operands[i])
+        if dim.axes:
+            chosen = (i, dim.axes)
+    return chosen[1]
+
+
+def clash(op: Op, a: ArrayValue, b: ArrayValue, code: str = "ST309") -> ShardingError:
+    texts = [shown(op, value) for value in (a, b)]
+    return ShardingError(code, f"{op.name}: operands are split differently over the mesh: {texts[0]} and {texts[1]}")
+
+
+def shown(op: Op, value: ArrayValue) -> str:
+    """An array's global shape with its axes, as annotations write it."""
+    if value.dims is None:
+        return "'...'"
+    sizes = [op.view.global_size(dim.size, dim.axes or ()) for dim in value.dims]
+    return f"'{format_shape(sizes, [dim.axes for dim in value.dims])}'"
+
+
+def explain(op: Op, error: OpError) -> OpError | None:
+    """What is behind local sizes that do not broadcast: different axes, or an operand that is not split."""
+    operands = [o for o in op.operands if o.dims is not None]
+    for i, a in enumerate(operands):
+        for b in operands[i + 1 :]:
+            for x, y in zip(reversed(a.dims or ()), reversed(b.dims or ()), strict=False):
+                found = explained(op, a, x, b, y, "ST309")
+                if found is not None:
+                    found.witness = error.witness
+                    return found
+    return None
+
+
+def explained(op: Op, a: ArrayValue, x: Dimension, b: ArrayValue, y: Dimension, code: str) -> ShardingError | None:
+    """Two dimensions whose local sizes clash though their global sizes are equal."""
+    if x.axes is None or y.axes is None or x.axes == y.axes or ONE in (x.size, y.size):
+        return None
+    sizes = [op.view.global_size(dim.size, dim.axes or ()) for dim in (x, y)]
+    if not same(op.call.ctx, *sizes):
+        return None
+    if x.axes and y.axes:
+        return clash(op, a, b, code)
+    split, whole = (a, b) if x.axes else (b, a)
+    axes = "/".join(x.axes or y.axes)
+    message = f"{op.name}: {shown(op, whole)} is whole on every device where {shown(op, split)} is split over {axes}"
+    return ShardingError("ST311", message)
+
+
+_JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
+_LINEAR = [
+    *names(_JNP, "negative positive real imag conj conjugate astype deg2rad rad2deg degrees radians"),
+    *names(_LAX, "neg convert_element_type stop_gradient real imag conj"),
+]
+_ZERO = [
+    *names(_JNP, "sqrt square abs absolute fabs sign sin tan arcsin arctan sinh tanh arcsinh arctanh asin atan asinh "
+                 "atanh expm1 log1p cbrt floor ceil trunc fix rint round around nan_to_num"),
+    *names(_LAX, "sqrt square abs sign sin tan tanh expm1 log1p cbrt floor ceil round integer_pow"),
+    *names(_NN, "relu relu6 gelu silu swish soft_sign leaky_relu elu celu selu hard_tanh mish tanh hard_silu "
+                "hard_swish"),
+]  # fmt: skip
+_NONLINEAR = [
+    *names(_JNP, "exp exp2 log log2 log10 cos arccos acos cosh arccosh acosh reciprocal sinc power pow float_power "
+                 "arctan2 atan2 hypot logaddexp logaddexp2 remainder mod fmod floor_divide"),
+    *names(_LAX, "exp exp2 log logistic cos rsqrt erf erfc erf_inv pow atan2 rem"),
+    *names(_NN, "sigmoid log_sigmoid softplus hard_sigmoid"),
+    *names("jax.scipy.special", "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e entr"),
+]
+_CHOOSE = [*names(_JNP, "maximum minimum fmax fmin clip"), *names(_LAX, "max min clamp")]
+_TEST = [
+    *names(_JNP, "equal not_equal less less_equal greater greater_equal isclose isnan isinf isfinite isneginf isposinf "
+                 "logical_not logical_and logical_or logical_xor signbit bitwise_and bitwise_or bitwise_xor invert "
+                 "bitwise_not"),
+    *names(_LAX, "is_finite eq ne lt le gt ge"),
+]
+
+for _kind, _functions in (("linear", _LINEAR), ("zero", _ZERO), ("nonlinear", _NONLINEAR), ("choose", _CHOOSE),
+                          ("test", _TEST), ("add", [*names(_JNP, "add subtract"), *names(_LAX, "add sub")]),
+                          ("multiply", [f"{_JNP}.multiply", f"{_LAX}.mul"]),
+                          ("divide", [*names(_JNP, "divide true_divide"), f"{_LAX}.div"])):  # fmt: skip
+    rule(_functions, elementwise(_kind), explain)  # type: ignore[arg-type]  # the kinds as written

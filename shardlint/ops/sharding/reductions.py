@@ -1,0 +1,120 @@
+"""Reductions, scans along a dimension, sorting, softmax and norms, where the dimension may be split over the mesh."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shardlint.ops.registry import is_none, static_bool, static_int
+from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown
+from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.state import Axes, clean, state
+from shardlint.values import ArrayValue, SequenceValue
+
+
+def along(op: Op, rank: int) -> list[int] | None:
+    """The dimensions that the call names, None where they are not known; ``axis=None`` means all."""
+    axis = op.call.get("axis")
+    if is_none(axis):
+        return list(range(rank))
+    found = [static_int(item) for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))]
+    return None if None in found else [k % rank for k in found if k is not None and -rank <= k < rank]
+
+
+def _source(op: Op) -> ArrayValue | None:
+    return op.operands[0] if op.operands and op.operands[0].dims is not None else None
+
+
+def _kept(op: Op, source: ArrayValue, reduced: list[int]) -> list[Axes]:
+    """The axes of the dimensions that a reduction leaves."""
+    keep = static_bool(op.call.get("keepdims")) if not is_none(op.call.get("keepdims")) else False
+    dims = source.dims or ()
+    if keep:
+        return [() if k in reduced else dim.axes for k, dim in enumerate(dims)]
+    return [dim.axes for k, dim in enumerate(dims) if k not in reduced]
+
+
+def _text(op: Op, source: ArrayValue, reduced: list[int], axis: str) -> str:
+    dims = source.dims or ()
+    dim = next((dims[k] for k in reduced if axis in (dims[k].axes or ())), None)
+    size = op.view.global_size(dim.size, dim.axes or ()) if dim is not None else None
+    what = "a dimension" if size is None or size.is_opaque else str(size)
+    return f"{op.name} over {what}, which is split over {axis}"
+
+
+def summed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``sum`` and ``mean``: what was split is pending."""
+    return _reduced(op, out, True)
+
+
+def reduced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``max``, ``any``, ``var``, ``argmax``…: each device has a result of its own part."""
+    return _reduced(op, out, False)
+
+
+def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
+    source = _source(op)
+    if source is None or out.dims is None:
+        return unknown(out)
+    gone = along(op, len(source.dims or ()))
+    if gone is None or any((source.dims or ())[k].axes is None for k in gone):
+        return unknown(out)
+    axes = _kept(op, source, gone)
+    if len(axes) != len(out.dims):
+        return unknown(out)
+    split = [axis for k in gone for axis in (source.dims or ())[k].axes or ()]
+    question: Kind = "test" if op.last in ("any", "all") else "nonlinear"
+    others = list(op.operands[1:])
+    if others:
+        split_where = [axis for axis in split if any(state(o, axis) not in ("replicated", "sharded") for o in others)]
+        if split_where:
+            return unknown(out)
+    result = combined(op, out, axes, "linear" if linear else question, [source])
+    pending = set(result.pending or ())
+    varying, unclear, marks = set(result.varying), result.unclear, set(result.marks)
+    notes = list(result.notes)
+    for axis in split:
+        varying.discard(axis)
+        if axis in source.unclear:
+            unclear = unclear.plus([axis])
+        elif not clean(source, axis) or not linear:
+            varying.add(axis)
+        else:
+            pending.add(axis)
+            marks.add((axis, "reduction"))
+            if op.last in ("mean", "nanmean"):
+                marks.add((axis, "mean"))
+        notes.append(op.note(axis, _text(op, source, gone, axis)))
+    if op.last == "nansum" or op.last == "nanmean":
+        marks = {mark for mark in marks if mark[0] in split or mark[1] != "lone"}
+    return replace(
+        result, pending=frozenset(pending), varying=frozenset(varying), unclear=unclear, marks=frozenset(marks),
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``softmax``, ``cumsum``, ``sort``…: the shape stays, but every entry depends on the whole dimension."""
+    source = _source(op)
+    if source is None or out.dims is None or len(out.dims) != len(source.dims or ()):
+        return unknown(out)
+    touched = along(op, len(source.dims or ()))
+    if touched is None or any((source.dims or ())[k].axes is None for k in touched):
+        return unknown(out)
+    kind: Kind = "linear" if op.last in ("cumsum", "nancumsum", "cumulative_sum") else "nonlinear"
+    result = combined(op, out, [dim.axes for dim in source.dims or ()], kind, [source])
+    split = [axis for k in touched for axis in (source.dims or ())[k].axes or ()]
+    sound = [axis for axis in split if clean(source, axis)]
+    notes = (*result.notes, *(op.note(axis, _text(op, source, touched, axis)) for axis in split))
+    return replace(
+        result, varying=result.varying | frozenset(split), notes=notes,
+        marks=result.marks | {(axis, "local") for axis in sound},
+    )  # fmt: skip
+
+
+_JNP, _NN = "jax.numpy", "jax.nn"
+rule(names(_JNP, "sum mean nansum nanmean"), summed)
+rule([*names(_JNP, "prod nanprod std var nanstd nanvar max min amax amin nanmax nanmin all any median nanmedian "
+                   "count_nonzero ptp argmax argmin nanargmax nanargmin linalg.norm"),
+      f"{_NN}.logsumexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
+rule([*names(_NN, "softmax log_softmax standardize"),
+      *names(_JNP, "cumsum cumprod nancumsum nancumprod sort argsort")], normalised)  # fmt: skip

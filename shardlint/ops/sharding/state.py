@@ -1,0 +1,97 @@
+"""What a value is over one mesh axis in the manual view, and how results are put together from that.
+
+Marks refine the state over an axis:
+
+- ``mean``: what is pending is an average, to be averaged over the devices (``pmean``);
+- ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table;
+- ``offset``: something replicated was added to a pending sum, which reducing will count once for every device;
+- ``reduction``: pending by a reduction that the program writes out (``jnp.sum``), not by a contraction;
+- ``local``: an operation that needs a whole dimension was done on every device's part, with nothing since that could
+  have made up for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from shardlint.axis_set import NO_AXIS, AxisSet
+from shardlint.values import ArrayValue, Dimension, Note
+
+State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
+Axes: TypeAlias = "tuple[str, ...] | None"
+
+
+def state(value: ArrayValue, axis: str) -> State:
+    """What the value is over the axis. A sharded one may be unclear or varying besides: see ``clean``."""
+    if axis in sharded(value):
+        return "sharded"
+    if axis in value.unclear or not value.manual:
+        return "unclear"
+    if axis in (value.pending or ()):
+        return "pending"
+    return "varying" if axis in value.varying else "replicated"
+
+
+def clean(value: ArrayValue, axis: str) -> bool:
+    """Whether the shards over the axis are the parts of one array."""
+    return axis in sharded(value) and axis not in value.unclear and axis not in value.varying
+
+
+def sharded(value: ArrayValue) -> frozenset[str]:
+    """The axes over which some dimension is known to be split."""
+    return frozenset(axis for dim in value.dims or () for axis in dim.axes or ())
+
+
+def axes_met(values: Iterable[ArrayValue]) -> set[str]:
+    """Every axis that is mentioned in a value."""
+    met: set[str] = set()
+    for value in values:
+        met |= sharded(value) | (value.pending or frozenset()) | value.varying | value.unclear.names
+        met |= {axis for axis, _ in value.marks}
+    return met
+
+
+def marks(value: ArrayValue, axis: str) -> frozenset[str]:
+    return frozenset(kind for name, kind in value.marks if name == axis)
+
+
+def notes_about(value: ArrayValue, axes: Iterable[str]) -> tuple[tuple[str, int, str], ...]:
+    """Related places of a finding about these axes, as events carry them."""
+    wanted = frozenset(axes)
+    return tuple(dict.fromkeys((n.module, n.at, n.text) for n in value.notes if n.axis in wanted and n.at >= 0))
+
+
+def settled(
+    value: ArrayValue, axes: Sequence[Axes] | None, *, pending: Iterable[str] = (), varying: Iterable[str] = (),
+    unclear: AxisSet = NO_AXIS, marks: Iterable[tuple[str, str]] = (), constant: bool = False,
+    notes: Iterable[Note] = (),
+) -> ArrayValue:  # fmt: skip
+    """The array as a value of the manual view: ``axes`` are those of its dimensions.
+
+    An axis of two dimensions says nothing about either: no global array is split like that.
+    """
+    dims = value.dims
+    if dims is not None and axes is not None:
+        named = [axis for one in axes for axis in one or ()]
+        twice = {axis for axis in named if named.count(axis) > 1}
+        unclear = unclear.plus(twice)
+        clear = [None if one is None or twice.intersection(one) else one for one in axes]
+        dims = tuple(Dimension(dim.size, one) for dim, one in zip(dims, clear, strict=True))
+    found = frozenset(axis for dim in dims or () for axis in dim.axes or ())
+    left = frozenset(pending) - found
+    return replace(
+        value, dims=dims, manual=True, numpy=False, pending=left, varying=frozenset(varying) - left, unclear=unclear,
+        marks=frozenset(marks), constant=constant, notes=tuple(dict.fromkeys(notes))[:12],
+    )  # fmt: skip
+
+
+def without(value: ArrayValue, axes: Iterable[str]) -> ArrayValue:
+    """The value once it is the same on all devices along the axes: after a reduction, say."""
+    gone = frozenset(axes)
+    return replace(
+        value, pending=(value.pending or frozenset()) - gone, varying=value.varying - gone,
+        unclear=value.unclear.minus(gone), marks=frozenset(m for m in value.marks if m[0] not in gone),
+        notes=tuple(n for n in value.notes if n.axis not in gone),
+    )  # fmt: skip

@@ -1,0 +1,211 @@
+"""Functions that move, join and split dimensions: linear in their operand, axes follow the dimensions."""
+
+from __future__ import annotations
+
+from shardlint.ops.arrays import ONE, same
+from shardlint.ops.registry import Call, is_none, static_int
+from shardlint.ops.sharding.base import Op, Origin, made, names, rule, unknown, with_numbers
+from shardlint.ops.sharding.combining import combined
+from shardlint.ops.sharding.elementwise import aligned, clash
+from shardlint.ops.sharding.state import Axes
+from shardlint.values import ArrayValue, Dimension, SequenceValue
+from shardtypes.lang import Size
+
+
+def followed(op: Op, out: ArrayValue, origins: list[Origin]) -> list[Axes]:
+    """Axes by origin; a changed dimension is unsharded if no sharded one is missing, else it is not known."""
+    result: list[Axes] = []
+    kept = {origin for origin in origins if origin is not None}
+    plain = all(
+        dim.axes == () or (i, k) in kept for i, o in enumerate(op.operands) for k, dim in enumerate(o.dims or ())
+    )
+    for dim, origin in zip(out.dims or (), origins, strict=True):
+        if origin is not None:
+            source = op.operands[origin[0]].dims
+            result.append(source[origin[1]].axes if source is not None else None)
+        else:
+            result.append(() if plain or dim.size == ONE else None)
+    return result
+
+
+def moved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """Dimensions are rearranged, dropped where their size is 1, or added with size 1."""
+    if out.dims is None or not op.operands:
+        return unknown(out)
+    return combined(op, out, followed(op, out, origins), "linear", op.operands[:1])
+
+
+def whole(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """Rearranges along dimensions: right on every device's part only where those are not split."""
+    source = op.operands[0] if op.operands else None
+    if source is None or source.dims is None or out.dims is None:
+        return unknown(out)
+    if all(dim.axes == () for dim in source.dims):
+        return combined(op, out, [() for _ in out.dims], "linear", [source])
+    touched = _touched(op, source)
+    if touched is None or len(source.dims) != len(out.dims):
+        return unknown(out)
+    axes = [dim.axes for dim in source.dims]
+    result = combined(op, out, axes, "linear", [source])
+    blurred = {axis for k in touched for axis in axes[k] or ()}
+    if any(axes[k] is None for k in touched):
+        return unknown(out)
+    return ArrayValue(
+        result.dims, result.dtype, result.weak, result.pending, True, False, result.varying,
+        result.unclear.plus(blurred), result.marks, result.constant, result.notes,
+    )  # fmt: skip
+
+
+def _touched(op: Op, source: ArrayValue) -> list[int] | None:
+    """The dimensions along which entries move."""
+    rank = len(source.dims or ())
+    if op.last in ("tril", "triu"):
+        return [rank - 2, rank - 1]
+    if op.last in ("flipud", "fliplr"):
+        return [0 if op.last == "flipud" else 1]
+    axis = op.call.get("axis") if "axis" in op.call.args else op.call.get("dimensions")
+    if is_none(axis):
+        return list(range(rank))
+    found = [static_int(item) for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))]
+    return None if None in found else [k % rank for k in found if k is not None]
+
+
+def reshaped(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """Dimensions that stay keep their axes; of joined ones the first may be split, of split ones the first gets it.
+
+    ``'B/d L'`` to ``'B*L'`` is split over d, as is ``'H/t D'`` from ``'(H*D)/t'``; anything else is not known.
+    """
+    source = op.operands[0] if op.operands else None
+    if source is None or source.dims is None or out.dims is None:
+        return unknown(out)
+    return combined(op, out, _regrouped(op.call, source.dims, out.dims), "linear", [source])
+
+
+def _regrouped(call: Call, old: tuple[Dimension, ...], new: tuple[Dimension, ...]) -> list[Axes]:
+    """Match runs of old and new dimensions whose (local) products are equal."""
+    if any(dim.axes is None for dim in old):
+        return [None for _ in new]
+    if all(dim.axes == () for dim in old):
+        return [() for _ in new]
+    result: list[Axes] = []
+    i = k = 0
+    while k < len(new):
+        a, b = [i], [k]
+        left, right = _size(old, i), _size(new, k)
+        while left is None or right is None or not same(call.ctx, left, right):
+            if left is None or right is None:
+                return [*result, *([None] * (len(new) - len(result)))]
+            if right.divides_exactly(left) is not None and a[-1] + 1 < len(old):
+                a.append(a[-1] + 1)
+                left = _times(left, _size(old, a[-1]))
+            elif b[-1] + 1 < len(new):
+                b.append(b[-1] + 1)
+                right = _times(right, _size(new, b[-1]))
+            else:
+                return [*result, *([None] * (len(new) - len(result)))]
+        axes = [old[n].axes for n in a]
+        first = axes[0]
+        if any(axes[1:]) or (first and len(b) > 1 and old[a[0]].size != new[b[0]].size and len(a) > 1):
+            result.extend([None] * len(b))
+        else:
+            result.extend([first, *([()] * (len(b) - 1))])
+        i, k = a[-1] + 1, b[-1] + 1
+    if any(dim.axes for dim in old[i:]):
+        return [None for _ in new]
+    return result
+
+
+def _size(dims: tuple[Dimension, ...], at: int) -> Size | None:
+    return dims[at].size if at < len(dims) else None
+
+
+def _times(a: Size, b: Size | None) -> Size | None:
+    return None if b is None else a * b
+
+
+def spread(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``broadcast_to``: old dimensions line up on the right."""
+    if out.dims is None or not op.operands:
+        return unknown(out)
+    source = op.operands[0]
+    if source.dims is None:
+        return unknown(out)
+    return combined(op, out, aligned(op, out, [source]), "linear", [source])
+
+
+def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``concatenate``: all operands are split alike, and not along the joined dimension."""
+    operands = list(op.operands)
+    axis = static_int(op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension"))
+    if out.dims is None or axis is None or not operands or any(o.dims is None for o in operands):
+        return unknown(out)
+    axis %= len(out.dims)
+    result: list[Axes] = []
+    for k in range(len(out.dims)):
+        met = {o.dims[k].axes for o in operands if o.dims is not None and len(o.dims) == len(out.dims)}
+        split = [one for one in met if one]
+        if None in met:
+            result.append(None)
+        elif k == axis:
+            result.append(None if split else ())
+        elif len(split) > 1:
+            a, b = (next(o for o in operands if o.dims is not None and o.dims[k].axes == one) for one in split[:2])
+            raise clash(op, a, b)
+        else:
+            result.append(split[0] if split else ())
+    return combined(op, out, result, "add" if len(operands) > 1 else "linear", operands)
+
+
+def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``stack`` and arrays made of sequences: the new dimension is unsharded."""
+    operands = with_numbers(op)
+    axis = static_int(op.call.get("axis")) if "axis" in op.call.args else 0
+    if out.dims is None or axis is None or not operands:
+        return unknown(out)
+    if any(o.dims is None or len(o.dims) != len(out.dims) - 1 for o in operands):
+        return combined(op, out, None, "add", operands) if not out.dims else unknown(out)
+    axis %= len(out.dims)
+    result: list[Axes] = [()]
+    for k in range(len(out.dims) - 1):
+        met = {o.dims[k].axes for o in operands if o.dims is not None}
+        split = [one for one in met if one]
+        result.append(None if None in met or len(split) > 1 else (split[0] if split else ()))
+    return combined(op, out, [*result[1 : axis + 1], result[0], *result[axis + 1 :]], "add", operands)
+
+
+def array_of(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``jnp.array(x)`` of an array, or of a sequence of them."""
+    source = op.call.get("object") if "object" in op.call.args else op.call.get("a")
+    if isinstance(source, SequenceValue):
+        if any(isinstance(item, SequenceValue) for item in source.items):
+            return unknown(out) if op.operands else made(op, out, origins)
+        return stacked(op, out, origins)
+    return moved(op, out, origins) if op.operands else made(op, out, origins)
+
+
+def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``where(condition, x, y)``: as a sum of x and y; a condition that varies makes the result vary."""
+    if is_none(op.call.get("x")):
+        return unknown(out)
+    operands = with_numbers(op)
+    condition, values = operands[0], operands[1:]
+    axes = aligned(op, out, operands)
+    chosen = combined(op, out, axes, "add", values)
+    return combined(op, chosen, axes, "multiply", [condition, chosen])
+
+
+_JNP, _LAX = "jax.numpy", "jax.lax"
+
+rule([*names(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims split array_split "
+                   "hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d"),
+      *names(_LAX, "transpose expand_dims squeeze"), "jax.Array.transpose"], moved)  # fmt: skip
+rule([*names(_JNP, "flip flipud fliplr roll tril triu"), "jax.lax.rev"], whole)
+rule([*names(_JNP, "reshape ravel"), "jax.lax.reshape", "jax.lax.collapse",
+      *names("jax.Array", "reshape ravel flatten")], reshaped)  # fmt: skip
+rule([f"{_JNP}.broadcast_to"], spread)
+rule([f"{_JNP}.concatenate", f"{_LAX}.concatenate"], joined)
+rule([f"{_JNP}.stack"], stacked)
+rule([f"{_JNP}.array", f"{_JNP}.asarray"], array_of)
+rule([f"{_JNP}.where", f"{_LAX}.select"], selected)
+rule([*names(_JNP, "zeros ones empty full arange linspace eye identity tri"), *names(_LAX, "iota broadcasted_iota")],
+     made)  # fmt: skip

@@ -1,0 +1,100 @@
+"""The manual view: inside ``shard_map`` and ``pmap``, code sees one device's part of every array.
+
+Sizes are local there. A dimension of global size ``B`` that is split over ``d`` has the local size ``B//|d|``, where
+``|d|`` is the number of devices along ``d`` (a number where it is known) and the division is known to be even.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from shardlint.axis_set import NO_AXIS
+from shardlint.values import ArrayValue, Dimension
+from shardtypes.lang import Facts, Size
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The mesh axes that are bound, with their sizes (None: not known). ``complete``: there are no others.
+
+    ``kind`` is the transformation that binds them. ``transposes`` tells how gradients come out: True where JAX keeps
+    track of what varies (``check_vma``), False where it does not, None where that is not known.
+    """
+
+    axes: tuple[tuple[str, int | None], ...] = ()
+    complete: bool = False
+    kind: str = "shard_map"
+    transposes: bool | None = None
+    known: Mapping[str, int | None] = field(default_factory=dict, compare=False)
+
+    def size(self, axis: str) -> Size:
+        """The number of devices along the axis."""
+        number = dict(self.axes).get(axis) or self.known.get(axis)
+        return Size.const(number) if number else Size.symbol(f"|{axis}|")
+
+    def count(self, axes: Iterable[str]) -> Size:
+        total = Size.const(1)
+        for axis in axes:
+            total = total * self.size(axis)
+        return total
+
+    def binds(self, axis: str) -> bool | None:
+        """Whether the axis is bound; None where that is not known."""
+        return True if axis in dict(self.axes) else (False if self.complete else None)
+
+    def local_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
+        return None if size is None else size // self.count(axes)
+
+    def global_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
+        """What ``local_size`` was made from."""
+        for axis in axes:
+            size = None if size is None else _times(size, self.size(axis))
+        return size
+
+    def enter(self, value: ArrayValue) -> ArrayValue:
+        """A global array as one device holds it. Over axes that its annotation does not name nothing is claimed."""
+        dims = value.dims
+        if dims is not None:
+            dims = tuple(Dimension(self.local_size(d.size, d.axes or ()), d.axes) for d in dims)
+        mine = frozenset(axis for dim in dims or () for axis in dim.axes or ())
+        pending = value.pending or frozenset()
+        return replace(value, dims=dims, manual=True, pending=pending, unclear=value.unclear.minus(mine | pending))
+
+    def leave(self, value: ArrayValue) -> ArrayValue:
+        """The same array with global sizes."""
+        if not value.manual or value.dims is None:
+            return value
+        dims = tuple(Dimension(self.global_size(d.size, d.axes or ()), d.axes) for d in value.dims)
+        return replace(value, dims=dims, manual=False)
+
+    def facts(self, facts: Facts, value: ArrayValue) -> Facts:
+        """That the dimensions of a global array divide evenly."""
+        for dim in value.dims or ():
+            if dim.axes and dim.size is not None and not dim.size.is_opaque and dim.size.constant is None:
+                facts = facts.divides(self.count(dim.axes), dim.size)
+        return facts
+
+
+def replicated(value: ArrayValue, constant: bool = False) -> ArrayValue:
+    """The array, the same on every device."""
+    dims = None if value.dims is None else tuple(Dimension(dim.size, ()) for dim in value.dims)
+    return replace(value, dims=dims, manual=True, numpy=False, pending=frozenset(), unclear=NO_AXIS, constant=constant)
+
+
+def _times(size: Size, count: Size) -> Size:
+    """``size * count``, where an even division of size by count is taken back: ``B//(d*t)`` times t is ``B//d``."""
+    total = Size.const(0)
+    for monomial, coefficient in size.terms:
+        product = Size({monomial: coefficient}) * count
+        for atom in monomial:
+            if atom.op != "//":
+                continue
+            rest = atom.args[1].divides_exactly(count)
+            if rest is not None:
+                others = list(monomial)
+                others.remove(atom)
+                product = Size({tuple(others): coefficient}) * (atom.args[0] // rest)
+                break
+        total = total + product
+    return total
