@@ -1,0 +1,87 @@
+"""The tools, each run as its documentation says. A tool reads a folder of cases and says (path, line, message)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from benchmarks.mutation.cases import Transform
+from benchmarks.mutation.translate import translate
+
+_MINUTES = 30
+_JOBS = 2
+
+
+@dataclass(frozen=True)
+class Tool:
+    """``run`` gets the folder; the program's own pyproject.toml lies in it, if it has one."""
+
+    name: str
+    run: Callable[[Path], Iterator[tuple[Path, int, str]]]
+    transform: Transform | None = None
+
+
+def _output(command: list[str], folder: Path, accepted: tuple[int, ...] = (0, 1)) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60 * _MINUTES, check=False)
+    if done.returncode not in accepted:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def shardlint(folder: Path) -> Iterator[tuple[Path, int, str]]:
+    """Our linter."""
+    said = _output([sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."], folder)
+    for one in json.loads(said):
+        yield folder / one["path"], one["line"], f"{one['code']} {one['message']}"
+
+
+def mypy(folder: Path) -> Iterator[tuple[Path, int, str]]:
+    """mypy with our plugin."""
+    (folder / "mypy.ini").write_text(
+        "[mypy]\nplugins = shardlint.mypy_plugin:plugin\nignore_missing_imports = True\ncheck_untyped_defs = True\n"
+    )
+    said = _output(
+        [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", "--config-file", "mypy.ini", "."],
+        folder,
+    )
+    yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+)(?::\d+)*: error: (?P<message>.*)$")
+
+
+def pyrefly(folder: Path, *, environment: Path) -> Iterator[tuple[Path, int, str]]:
+    """pyrefly, with its stubs for JAX installed beside it; every annotated definition declares its dimensions."""
+    (folder / "pyrefly.toml").write_text(f'python-interpreter-path = "{environment}/bin/python"\n')
+    command = [f"{environment}/bin/pyrefly", "check", "--output-format", "min-text", "--threads", str(_JOBS)]
+    said = _output(command, folder)
+    yield from _matches(folder, said, r"^ERROR (?P<path>[^:\n]+\.py):(?P<line>\d+):[\d:-]*: (?P<message>.*)$")
+
+
+def jaxtyc(folder: Path, *, environment: Path) -> Iterator[tuple[Path, int, str]]:
+    """jaxtyc, which imports each file and evaluates its annotated functions with symbolic sizes."""
+    command = [f"{environment}/bin/jaxtyc", "check", "--format", "concise"]
+    entries = sorted(p.name for p in folder.iterdir() if p.is_dir() or p.suffix == ".py")
+    with ThreadPoolExecutor(_JOBS) as pool:
+        for said in pool.map(lambda i: _output([*command, *entries[i::_JOBS]], folder), range(_JOBS)):
+            yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+):\d+: (?P<message>.*)$")
+
+
+def _matches(folder: Path, said: str, pattern: str) -> Iterator[tuple[Path, int, str]]:
+    for found in re.finditer(pattern, said, re.MULTILINE):
+        yield folder / found["path"], int(found["line"]), found["message"]
+
+
+def tools(peers: Path | None) -> list[Tool]:
+    """Ours, and the peers that are installed in the environment ``peers``."""
+    found = [Tool("shardlint", shardlint), Tool("shardlint's mypy plugin", mypy)]
+    if peers is not None:
+        found += [
+            Tool("pyrefly", partial(pyrefly, environment=peers), partial(translate, form="pyrefly")),
+            Tool("jaxtyc", partial(jaxtyc, environment=peers), partial(translate, form="jaxtyc")),
+        ]
+    return found

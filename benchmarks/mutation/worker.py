@@ -1,0 +1,189 @@
+"""One process that evaluates programs and mutants of them abstractly: jobs as JSON lines in, verdicts out.
+
+A program's modules are given as text and imported through a finder of their own, so nothing is written anywhere. What
+is called is every annotated function, with arguments made from its annotations, or what a driver says (see drivers).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import inspect
+import json
+import signal
+import sys
+import traceback
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+import shardtypes
+from benchmarks.mutation.drivers import DRIVERS
+from benchmarks.mutation.promises import PRIMES, CannotMake, Checks, Maker, described, instrumented
+
+#: A mutant that fails in one of these ways is no shape bug but a broken edit.
+_NO_SHAPE_BUG = (NameError, SyntaxError, ImportError, AttributeError, UnboundLocalError)
+
+_SECONDS = 20
+
+
+class _Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports a program from its texts."""
+
+    def __init__(self, sources: Mapping[str, bytes], checks: Checks | None) -> None:
+        self.sources = sources
+        self.checks = checks
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if name not in self.sources:
+            return None
+        package = any(other.startswith(f"{name}.") for other in self.sources)
+        return importlib.util.spec_from_loader(name, self, is_package=package)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        source = self.sources[module.__name__]
+        if self.checks is None:
+            code = compile(source, module.__name__, "exec")
+        else:
+            vars(module)["__checks__"] = self.checks
+            code = compile(instrumented(source), module.__name__, "exec")
+        exec(code, vars(module))
+
+
+@contextmanager
+def imported(sources: Mapping[str, bytes], checks: Checks | None) -> Iterator[dict[str, types.ModuleType]]:
+    """The program's modules, fresh; gone afterwards."""
+    finder = _Modules(sources, checks)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield {name: importlib.import_module(name) for name in sources}
+    finally:
+        sys.meta_path.remove(finder)
+        for name in sources:
+            sys.modules.pop(name, None)
+
+
+def calls(program: str, modules: Mapping[str, types.ModuleType]) -> dict[str, Callable[[tuple[int, ...]], Any]]:
+    """What to evaluate, by name; each takes the primes that sizes are made of."""
+    found: dict[str, Callable[[tuple[int, ...]], Any]] = {}
+    if program in DRIVERS:
+        return DRIVERS[program](modules)
+    for module, loaded in modules.items():
+        for name, value in vars(loaded).items():
+            if inspect.isroutine(value) and getattr(value, "__module__", None) == module:
+                found[f"{module}.{name}"] = lambda primes, f=value: _evaluate(f, primes)
+    return found
+
+
+def _evaluate(function: Callable[..., Any], primes: tuple[int, ...]) -> None:
+    hints = typing.get_type_hints(inspect.unwrap(function))
+    maker = Maker(primes)
+    traced: dict[str, Any] = {}
+    static: dict[str, Any] = {}
+    if not any(_has_array(h) for h in hints.values()):
+        raise CannotMake("no annotated array")
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is not parameter.empty and not _has_array(hints.get(parameter.name)):
+            continue
+        made = maker.make(hints.get(parameter.name), parameter.name)
+        (static if isinstance(made, int) else traced)[parameter.name] = made
+    jax.eval_shape(lambda given: function(**given, **static), traced)
+
+
+def _has_array(hint: Any) -> bool:
+    if described(hint) is not None or hasattr(hint, "__shardtypes_pytree__"):
+        return True
+    return any(_has_array(a) for a in typing.get_args(hint))
+
+
+def _alarm(number: int, frame: object) -> None:
+    raise TimeoutError(f"longer than {_SECONDS} s")
+
+
+Verdict = tuple[str, str, list[tuple[str, int]]]
+"""``right``, ``wrong``, or ``none`` for a failure that says nothing about shapes; why; the traceback's lines."""
+
+
+def _outcome(call: Callable[[tuple[int, ...]], Any], sources: Mapping[str, bytes]) -> Verdict:
+    for primes in PRIMES:
+        signal.alarm(_SECONDS)
+        try:
+            call(primes)
+        except (CannotMake, TimeoutError, *_NO_SHAPE_BUG) as error:
+            return "none", _said(error), []
+        except Exception as error:  # noqa: BLE001 - whatever JAX or a check raises is the answer
+            return "wrong", _said(error), _lines(error, sources)
+        finally:
+            signal.alarm(0)
+    return "right", "", []
+
+
+def _said(error: Exception) -> str:
+    return (f"{type(error).__name__}: {error}".splitlines() or [""])[0][:300]
+
+
+def _lines(error: Exception, sources: Mapping[str, bytes]) -> list[tuple[str, int]]:
+    """Where the program stood when it failed."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return [(f.f_code.co_filename, n) for f, n in frames if f.f_code.co_filename in sources and n is not None]
+
+
+def baseline(program: str, sources: Mapping[str, bytes], check: bool) -> dict[str, Any]:
+    """Which calls succeed on the original, and which functions each of them runs."""
+    checks = Checks()
+    with imported(sources, checks if check else None) as modules:
+        runs: dict[str, list[str]] = {}
+        failed: dict[str, str] = {}
+        for name, call in calls(program, modules).items():
+            checks.entered.clear()
+            verdict, why, _ = _outcome(call, sources)
+            if verdict == "right":
+                runs[name] = sorted(checks.entered)
+            else:
+                failed[name] = f"{verdict}: {why}"
+        return {"runs": runs, "failed": failed}
+
+
+def judge(program: str, sources: Mapping[str, bytes], names: Sequence[str], check: bool) -> Verdict:
+    """A mutant's verdict: the first of the named calls that fails."""
+    signal.alarm(_SECONDS)
+    try:
+        with imported(sources, Checks() if check else None) as modules:
+            signal.alarm(0)
+            ready = calls(program, modules)
+            for name in names:
+                verdict = _outcome(ready[name], sources) if name in ready else ("none", "gone", [])
+                if verdict[0] != "right":
+                    return verdict
+    except (TimeoutError, *_NO_SHAPE_BUG) as error:
+        return "none", _said(error), []
+    except Exception as error:  # noqa: BLE001 - the import of a mutant raises what JAX raises
+        return "wrong", _said(error), _lines(error, sources)
+    finally:
+        signal.alarm(0)
+    return "right", "", []
+
+
+def main() -> None:
+    """Answer jobs until the input ends."""
+    signal.signal(signal.SIGALRM, _alarm)
+    shardtypes.enabled(False)
+    jax.config.update("jax_num_cpu_devices", 8)
+    for line in sys.stdin:
+        job = json.loads(line)
+        sources = {name: text.encode() for name, text in job["sources"].items()}
+        if job["kind"] == "baseline":
+            answer: Any = baseline(job["program"], sources, job["check"])
+        else:
+            answer = judge(job["program"], sources, job["calls"], job["check"])
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
