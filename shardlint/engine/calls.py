@@ -97,7 +97,7 @@ def call(
             merged = {**dict(func.kwargs), **kwargs}
             return call(it, frame, func.func, [*func.args, *args], merged, at, shifted)
         case WrappedValue():
-            return transforms.call_wrapped(it, frame, func, args, kwargs, at, places)
+            return transforms.call_wrapped(it, frame, func, args, kwargs, at, places, operands)
         case ClassValue():
             return classes.construct(it, frame, func, args, kwargs, at, places)
         case InstanceValue():
@@ -138,6 +138,9 @@ def _external(
     it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
     operands: tuple[ir.Expr, ...],
 ) -> Value:  # fmt: skip
+    bounded = sharding.transform(it, frame, qualname, args, kwargs, at, operands)
+    if bounded is not None:
+        return bounded
     special = transforms.make(it, qualname, args, kwargs)
     if special is not None:
         return special
@@ -173,7 +176,7 @@ def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:
         frame.silent += 1
         wrapper = it.evaluate(frame, expr)
         frame.silent -= 1
-        result = transforms.decorate(it, frame, wrapper, result)
+        result = transforms.decorate(it, frame, wrapper, result, expr)
     return result
 
 

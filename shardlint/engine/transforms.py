@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shardlint import ir
+from shardlint.engine import sharding
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.values import (
@@ -72,8 +74,11 @@ def _callable(value: Value) -> bool:
     return isinstance(value, (FunctionValue, PartialValue, WrappedValue, InstanceValue, ExternalValue))
 
 
-def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value) -> Value:
-    """``@wrapper`` on a function."""
+def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr) -> Value:
+    """``@wrapper`` on a function; ``expr`` is the decorator."""
+    bounded = sharding.decorate(it, frame, wrapper, func, expr)
+    if bounded is not None:
+        return bounded
     match wrapper:
         case ExternalValue(qualname=qualname):
             made = make(it, qualname, [func], {})
@@ -87,11 +92,14 @@ def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value) -> Valu
 
 def call_wrapped(
     it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
-    places: tuple[int, ...],
+    places: tuple[int, ...], operands: tuple[ir.Expr, ...] = (),
 ) -> Value:  # fmt: skip
     from shardlint.engine.calls import call
 
     options = dict(func.options)
+    if func.kind == sharding.JIT:
+        sharding.check_arguments(it, frame, func, args, kwargs, at, operands)
+        return sharding.result(func, call(it, frame, func.func, args, kwargs, at, places, operands))
     if func.kind in _GRADS:
         result = call(it, frame, func.func, args, kwargs, at, places)
         argnums = options.get("argnums", IntValue(None) if "argnums" in options else None)

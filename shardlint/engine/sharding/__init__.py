@@ -6,9 +6,19 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import constraints, meshes, specs
+from shardlint.engine.sharding import boundaries, constraints, meshes, specs
+from shardlint.engine.sharding.boundaries import JIT, result
 from shardlint.engine.sharding.site import Site
-from shardlint.values import MeshValue, ShardingValue, SpecValue, Unknown, Value
+from shardlint.values import (
+    ExternalValue,
+    MeshValue,
+    PartialValue,
+    ShardingValue,
+    SpecValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -31,6 +41,35 @@ def call(
     return mesh if mesh is not None else constraints.place(site)
 
 
+def transform(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...] = (),
+) -> Value | None:  # fmt: skip
+    """A function that ``jit`` gave shardings; None for any other call. Specs of ``shard_map`` are judged, too."""
+    return boundaries.transform(Site(it, frame, qualname, args, kwargs, at, operands))
+
+
+def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr) -> Value | None:
+    """The same for ``@partial(jax.jit, in_shardings=…)``; ``expr`` is the decorator."""
+    if not (isinstance(wrapper, PartialValue) and isinstance(wrapper.func, ExternalValue)):
+        return None
+    args = [*wrapper.args, func]
+    operands: tuple[ir.Expr, ...] = ()
+    if isinstance(expr, ir.Call):
+        positions = [arg.value for arg in expr.args if arg.keyword is None]
+        first = positions[len(positions) - len(wrapper.args) :]  # without the function that is given to partial
+        operands = (*first, expr, *(arg.value for arg in expr.args if arg.keyword is not None))
+    return boundaries.transform(Site(it, frame, wrapper.func.qualname, args, dict(wrapper.kwargs), expr.at, operands))
+
+
+def check_arguments(
+    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...],
+) -> None:  # fmt: skip
+    """A call of a function that ``jit`` gave shardings."""
+    boundaries.check_arguments(Site(it, frame, JIT, args, kwargs, at, operands), func)
+
+
 def attribute(value: MeshValue | SpecValue | ShardingValue, name: str) -> Value:
     """``value.name`` of a mesh, a spec or a sharding."""
     return meshes.attribute(value, name) if isinstance(value, MeshValue) else specs.attribute(value, name)
@@ -43,4 +82,15 @@ def entered(context: Value, before: MeshValue | None) -> MeshValue | None:
     return None if isinstance(context, Unknown) else before
 
 
-__all__ = ["attribute", "call", "entered", "meshes", "specs"]
+__all__ = [
+    "JIT",
+    "attribute",
+    "call",
+    "check_arguments",
+    "decorate",
+    "entered",
+    "meshes",
+    "result",
+    "specs",
+    "transform",
+]

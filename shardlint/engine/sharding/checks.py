@@ -89,6 +89,13 @@ def check_array(
     return True
 
 
+def same_axes(a: tuple[str, ...], b: tuple[str, ...], axes: dict[str, int | None] | None) -> bool:
+    """Whether two entries split a dimension in the same way, on a mesh of these axes (None: not known). Axes of size 1
+    split nothing; neither does one that the mesh does not have."""
+    splitting = (tuple(x for x in names if axes is None or axes.get(x, 1) != 1) for names in (a, b))
+    return next(splitting) == next(splitting)
+
+
 def shards(entry: tuple[str, ...] | None, axes: dict[str, int | None]) -> int | None:
     """Into how many parts an entry splits its dimension; None where not known."""
     known = [size for size in (axes.get(axis) for axis in entry or ()) if size is not None]

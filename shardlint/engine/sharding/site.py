@@ -50,10 +50,12 @@ class Site:
 
     def place(self, spec: SpecValue | None, operand: ir.Expr | None) -> int:
         """Where a finding about a spec goes: to the ``P(…)`` inside the argument, else to the argument."""
+        if operand is None:
+            return self.at
         if spec is not None and spec.place is not None and spec.place[0] == self.frame.module:
-            if operand is None or any(node.at == spec.place[1] for node in walk(operand)):
+            if any(node.at == spec.place[1] for node in walk(operand)):
                 return spec.place[1]
-        return operand.at if operand is not None else self.at
+        return operand.at
 
     def origin(self, spec: SpecValue, place: int) -> tuple[tuple[str, int, str], ...]:
         """The related place of a spec that was made elsewhere."""

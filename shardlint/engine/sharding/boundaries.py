@@ -1,0 +1,207 @@
+"""``jit`` with shardings and ``shard_map``: their specs against the function's parameters and results."""
+
+from __future__ import annotations
+
+from shardlint import ir
+from shardlint.engine.sharding import checks
+from shardlint.engine.sharding.signatures import Signature, signature
+from shardlint.engine.sharding.site import NONE, Site
+from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.types import ArrayType, SequenceType
+from shardlint.values import (
+    ArrayValue,
+    IntValue,
+    Literal,
+    MeshValue,
+    SequenceValue,
+    ShardingValue,
+    SpecValue,
+    Value,
+    WrappedValue,
+)
+from shardtypes.lang import format_shape
+
+JIT = "jax.jit"
+SHARD_MAP = "jax.shard_map"
+_NAMES = {JIT: ("in_shardings", "out_shardings"), SHARD_MAP: ("in_specs", "out_specs")}
+
+
+def transform(site: Site) -> WrappedValue | None:
+    """Check ``jit(f, in_shardings=…)`` and ``shard_map(f, …)``. ``jit`` with shardings gives a value that checks its
+    calls too; anything else is None."""
+    if site.qualname not in _NAMES or not site.args:
+        return None
+    given = _arguments(site)
+    found = signature(site.it, site.args[0])
+    ins, outs = (given.get(name, NONE) for name in _NAMES[site.qualname])
+    if found is not None:
+        _Check(site, given).signature(found, ins, outs)
+    if site.qualname == JIT and (ins != NONE or outs != NONE):
+        return WrappedValue(JIT, site.args[0], tuple(given.items()))
+    return None
+
+
+def check_arguments(site: Site, wrapped: WrappedValue) -> None:
+    """A call of a function that ``jit`` gave shardings: ``site`` has the arguments."""
+    options = dict(wrapped.options)
+    ins = options.get("in_shardings", NONE)
+    found = signature(site.it, wrapped.func)
+    if found is not None and any(isinstance(p.value, ArrayValue) for p in found.parameters):
+        return  # judged where it was transformed
+    if _static(options) is None or _static(options):
+        return
+    items = ins.items if isinstance(ins, SequenceValue) else (ins,) * len(site.args)
+    if len(items) != len(site.args):
+        return
+    check = _Check(site, options)
+    for index, (value, one) in enumerate(zip(site.args, items, strict=True)):
+        check.values(value, one, f"argument {index}", site.operand(index, ""))
+
+
+def result(wrapped: WrappedValue, value: Value) -> Value:
+    """What a call gives: placed as the shardings of the results say."""
+    outs = dict(wrapped.options).get("out_shardings", NONE)
+    return value if outs == NONE else checks.placed(value, outs)
+
+
+def _arguments(site: Site) -> dict[str, Value]:
+    names = ("f", "mesh", "in_specs", "out_specs") if site.qualname == SHARD_MAP else ("fun",)
+    return site.given(*names)
+
+
+def _static(options: dict[str, Value]) -> frozenset[int | str] | None:
+    """Positions and names of the arguments that are static; None where not known."""
+    found: set[int | str] = set()
+    for key in ("static_argnums", "static_argnames"):
+        value = options.get(key, NONE)
+        for item in value.items if isinstance(value, SequenceValue) else () if value == NONE else (value,):
+            if isinstance(item, IntValue) and item.size is not None and item.size.constant is not None:
+                found.add(item.size.constant)
+            elif isinstance(item, Literal) and isinstance(item.value, str):
+                found.add(item.value)
+            else:
+                return None
+    return frozenset(found)
+
+
+class _Check:
+    """One transformation under judgement."""
+
+    def __init__(self, site: Site, given: dict[str, Value]) -> None:
+        self.site = site
+        self.given = given
+        self.manual = site.qualname == SHARD_MAP
+        mesh = given.get("mesh")
+        self.mesh = mesh if isinstance(mesh, MeshValue) else MeshValue(None) if mesh not in (None, NONE) else None
+        self.indivisible: checks.Indivisible = "ignored" if self.manual else "refused"
+
+    def signature(self, found: Signature, ins: Value, outs: Value) -> None:
+        in_name, out_name = _NAMES[self.site.qualname]
+        in_operand, out_operand = self.site.operand(2, in_name), self.site.operand(3, out_name)
+        self.inputs(found, ins, in_name, in_operand)
+        self.outputs(found, outs, out_name, out_operand)
+
+    def inputs(self, found: Signature, ins: Value, name: str, operand: ir.Expr | None) -> None:
+        static = _static(self.given) if not self.manual else frozenset[int | str]()
+        if static is None:
+            return
+        count = len(found.parameters)
+        parameters = [p for i, p in enumerate(found.parameters) if not {i, i - count, p.name} & static]
+        if not isinstance(ins, SequenceValue):
+            for parameter in parameters:
+                self.values(parameter.value, ins, f"parameter {parameter.name}", operand, found.splits)
+            return
+        required = sum(p.required for p in parameters)
+        if len(ins.items) < required or (len(ins.items) > len(parameters) and not found.variadic):
+            many = f"{required}" if required == len(parameters) else f"{required} to {len(parameters)}"
+            text = f"{name} has {_entries(len(ins.items))}, {found.name} takes {many}"
+            self.site.report("ST307", self._at(operand), text)
+            return
+        values = [p.value for p in parameters[: len(ins.items)]]
+        swapped = self._swapped(values, ins.items)
+        if swapped is not None:
+            i, j = swapped
+            text = f"{name}: the entries for {parameters[i].name} and {parameters[j].name} are the wrong way round"
+            self.site.report("ST307", self._at(operand), text)
+            return
+        for parameter, one in zip(parameters, ins.items, strict=False):
+            self.values(parameter.value, one, f"parameter {parameter.name}", operand, found.splits)
+
+    def outputs(self, found: Signature, outs: Value, name: str, operand: ir.Expr | None) -> None:
+        what = f"the result of {found.name}"
+        if isinstance(outs, SequenceValue) and isinstance(found.returns, ArrayType):
+            self.site.report("ST307", self._at(operand), f"{name} has {_entries(len(outs.items))}, {what} is one array")
+            return
+        if isinstance(outs, SequenceValue) and isinstance(found.returns, SequenceType):
+            many = len(found.returns.items)
+            if len(outs.items) != many:
+                self.site.report(
+                    "ST307", self._at(operand), f"{name} has {_entries(len(outs.items))}, {what} has {many}"
+                )
+                return
+            if isinstance(found.result, SequenceValue):
+                swapped = self._swapped(list(found.result.items), outs.items)
+                if swapped is not None:
+                    text = f"{name}: entries {swapped[0]} and {swapped[1]} are the wrong way round"
+                    self.site.report("ST307", self._at(operand), text)
+                    return
+        self.values(found.result, outs, what, operand, found.splits)
+
+    def values(
+        self, value: Value, shardings: Value, what: str, operand: ir.Expr | None, splits: bool = False
+    ) -> None:  # fmt: skip
+        """The arrays of one parameter or result against their specs."""
+        if isinstance(shardings, SpecValue):
+            self._axes(shardings, shardings, operand)
+        for array, one, name in checks.pairs(value, shardings, what):
+            spec = spec_of(one)
+            if spec is None or not self._axes(one, spec, operand):
+                continue
+            axes = checks.mesh_axes(self.site, one, self.mesh)
+            if not checks.check_array(self.site, array, spec, axes, operand, name, self.indivisible):
+                return
+            if splits and not self._agrees(array, spec, axes):
+                at = self.site.place(spec, operand)
+                shape = format_shape([d.size for d in array.dims or ()], [d.axes or () for d in array.dims or ()])
+                text = f"{name} is declared {shape!r}, {shown(spec)} places it otherwise"
+                self.site.report("ST308", at, text, self.site.origin(spec, at))
+                return
+
+    def _axes(self, sharding: Value, spec: SpecValue, operand: ir.Expr | None) -> bool:
+        if isinstance(sharding, ShardingValue) and self.site.place(spec, operand) != (spec.place or (0, 0))[1]:
+            return True  # was judged where it was made
+        return checks.check_axes(self.site, spec, checks.mesh_axes(self.site, sharding, self.mesh), operand)
+
+    def _agrees(self, array: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> bool:
+        """Whether the declared axes may be those of the spec."""
+        for index, dim in enumerate(array.dims or ()):
+            entry = () if index >= len(spec.entries or ()) else (spec.entries or ())[index]
+            if dim.axes is None or entry is None or spec.entries is None:
+                continue
+            if not checks.same_axes(dim.axes, entry, axes):
+                return False
+        return True
+
+    def _fits(self, value: Value, sharding: Value) -> bool | None:
+        """Whether an array and a spec go together; None where that is open."""
+        spec = spec_of(sharding)
+        if not isinstance(value, ArrayValue) or value.dims is None or spec is None or spec.entries is None:
+            return None
+        return len(spec.entries) <= len(value.dims)
+
+    def _swapped(self, values: list[Value], shardings: tuple[Value, ...]) -> tuple[int, int] | None:
+        """Two entries whose exchange would make both fit, one of which does not as it is."""
+        for i, (value, one) in enumerate(zip(values, shardings, strict=False)):
+            if self._fits(value, one) is not False:
+                continue
+            for j, (second, other) in enumerate(zip(values, shardings, strict=False)):
+                if self._fits(value, other) and self._fits(second, one):
+                    return min(i, j), max(i, j)
+        return None
+
+    def _at(self, operand: ir.Expr | None) -> int:
+        return operand.at if operand is not None else self.site.at
+
+
+def _entries(count: int) -> str:
+    return f"{count} {'entry' if count == 1 else 'entries'}"

@@ -1,0 +1,98 @@
+"""What is known of a function that is about to be transformed: its parameters and its result, from annotations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine import matching
+from shardlint.engine.annotations import resolve
+from shardlint.engine.types import ArrayType, SequenceType, Type, says_something
+from shardlint.values import FunctionValue, PartialValue, Unknown, Value, WrappedValue
+from shardtypes.lang import Bindings
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+#: Transformations that keep the parameters of a function; their results differ.
+_SAME_PARAMETERS = frozenset({"jax.grad", "jax.value_and_grad"})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter that may be passed by position. ``value`` is what its annotation promises."""
+
+    name: str
+    required: bool
+    value: Value
+    type: Type | None
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """``variadic`` tells that more may be passed; ``splits`` that some annotation says how its array is split."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    variadic: bool
+    result: Value
+    returns: Type | None
+    module: str
+    splits: bool
+
+
+def signature(it: Interpreter, func: Value) -> Signature | None:
+    """The signature of a function of the project, as its callers see it; None where it is not known."""
+    match func:
+        case FunctionValue():
+            return _function(it, func)
+        case PartialValue(func=inner, args=args, kwargs=kwargs):
+            found = signature(it, inner)
+            if found is None:
+                return None
+            bound = {name for name, _ in kwargs}
+            rest = found.parameters[len(args) :]
+            stop = next((i for i, parameter in enumerate(rest) if parameter.name in bound), len(rest))
+            return replace(found, parameters=rest[:stop], variadic=found.variadic and stop == len(rest))
+        case WrappedValue(kind=kind, func=inner) if kind in _SAME_PARAMETERS:
+            found = signature(it, inner)
+            return None if found is None else replace(found, result=Unknown("a gradient"), returns=None)
+        case _:
+            return None
+
+
+def _function(it: Interpreter, func: FunctionValue) -> Signature:
+    node, module = func.node, func.module
+    bindings = Bindings()
+    parameters = []
+    variadic = False
+    types: list[Type] = []
+    for param in node.params:
+        variadic |= param.kind == "*"
+        if param.kind not in ("positional", "positional-only"):
+            continue
+        type_ = resolve(it, param.annotation, module) if param.annotation is not None else None
+        value: Value = Unknown(f"parameter {param.name} has no array annotation")
+        if type_ is not None and says_something(type_):
+            value = matching.instantiate(it, type_, bindings, matching.as_symbol)
+            types.append(type_)
+        parameters.append(Parameter(param.name, param.default is None, value, type_, module))
+    returns = resolve(it, node.returns, module) if isinstance(node, ir.Function) and node.returns else None
+    result: Value = Unknown("no array annotation")
+    if returns is not None and says_something(returns):
+        result = matching.instantiate(it, returns, bindings, matching.as_symbol)
+        types.append(returns)
+    splits = any(_splits(type_) for type_ in types)
+    return Signature(func.name, tuple(parameters), variadic, result, returns, module, splits)
+
+
+def _splits(type_: Type) -> bool:
+    match type_:
+        case ArrayType(shape=shape):
+            return shape is not None and any(dim.axes for dim in shape.dims)
+        case SequenceType(items=items):
+            return any(map(_splits, items))
+        case _:
+            return False

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class SpecConflict(Rule):
+    """
+    ## What it does
+
+    Reports a spec that places an array otherwise than its annotation says: the specs of `shard_map` and the shardings
+    of `jit` against the parameters and results that they are for, and a placed value against the annotation of the
+    variable, parameter or result that it becomes. It compares only where the annotations say how something is split.
+
+    ## Why is this bad
+
+    One of the two is wrong. Inside `shard_map` every device then works on another part of the array than the code
+    says, and sums and norms are taken over the wrong parts; under `jit` the compiler moves the data around.
+
+    ## Example
+
+    ```python
+    from functools import partial
+    import jax
+    from jax.sharding import PartitionSpec as P
+    from shardtypes import f32
+
+    @partial(jax.shard_map, in_specs=P(None, 'd'), out_specs=P('d'))
+    def double(x: f32['B/d M']) -> f32['B/d M']:
+        return x * 2
+    ```
+
+    ## Use instead
+
+    ```python
+    from functools import partial
+    import jax
+    from jax.sharding import PartitionSpec as P
+    from shardtypes import f32
+
+    @partial(jax.shard_map, in_specs=P('d'), out_specs=P('d'))
+    def double(x: f32['B/d M']) -> f32['B/d M']:
+        return x * 2
+    ```
+    """
+
+    code = "ST308"
+    name = "spec-conflict"
