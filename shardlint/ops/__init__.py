@@ -9,18 +9,23 @@ from __future__ import annotations
 from shardlint.ops import (
     contraction,
     creation,
+    dimensions,
     einops,
     elementwise,
     indexing,
     joining,
     lax,
+    lax_slicing,
+    matrices,
     nn,
+    permuting,
     placement,
     queries,
     random,
     reductions,
+    repeating,
     reshape,
-    shape,
+    splitting,
     trees,
 )
 from shardlint.ops.indexing import index as index
@@ -38,6 +43,6 @@ from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
 _FAMILIES = (
-    contraction, creation, einops, elementwise, indexing, joining, lax, nn, placement, queries, random, reductions,
-    reshape, shape, trees,
+    contraction, creation, dimensions, einops, elementwise, indexing, joining, lax, lax_slicing, matrices, nn,
+    permuting, placement, queries, random, reductions, repeating, reshape, splitting, trees,
 )  # fmt: skip

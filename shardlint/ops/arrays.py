@@ -103,6 +103,12 @@ def local_view_differs(a: ArrayValue, a_dim: Dimension, b: ArrayValue, b_dim: Di
     return (a.manual or b.manual) and a_dim.axes != b_dim.axes
 
 
+def seen_size(value: ArrayValue, i: int) -> Size | None:
+    """The size of a dimension as the code around sees it: inside shard_map that of one that may be split is hidden."""
+    assert value.dims is not None
+    return None if value.manual and value.dims[i].axes != () else value.dims[i].size
+
+
 def pick(a: Size, b: Size) -> Size:
     """Of two equal sizes the one that says more: a constant, else the shorter text."""
     return min(a, b, key=lambda size: (size.constant is None, "?" in str(size), len(str(size))))

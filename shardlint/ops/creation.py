@@ -18,9 +18,9 @@ from shardlint.ops.arrays import (
     sizes_argument,
     with_dtype,
 )
+from shardlint.ops.dimensions import broadcast_onto
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool, static_int
-from shardlint.ops.shape import broadcast_onto
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
 from shardtypes.lang import Size
 
@@ -191,19 +191,3 @@ def meshgrid(call: Call) -> Value:
         sizes[0], sizes[1] = sizes[1], sizes[0]
     grids = [ArrayValue(dims_of(*sizes), o.dtype, o.weak, o.pending, o.manual) for o in operands]
     return SequenceValue(tuple(grids), "list")
-
-
-@model("v, k=0", "jax.numpy.diag")
-def diag(call: Call) -> Value:
-    value, k = array(call, "v"), static_int(call["k"])
-    if value.dims is None or k is None:
-        raise UnknownArgument
-    if len(value.dims) == 1:
-        size = value.dims[0].size
-        total = None if size is None or value.manual else size + abs(k)
-        return ArrayValue(dims_of(total, total), value.dtype, value.weak, value.pending, value.manual)
-    if len(value.dims) != 2:
-        raise OpError("ST208", f"{call.name}: needs 1 or 2 dimensions, got {shown(value)}")
-    rows, columns = (dim.size for dim in value.dims)
-    same = rows is not None and rows == columns and k == 0 and not value.manual
-    return ArrayValue((Dimension(rows if same else None),), value.dtype, value.weak, value.pending, value.manual)

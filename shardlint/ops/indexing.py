@@ -15,23 +15,20 @@ from shardlint.ops.arrays import (
     different,
     one_axis,
     shown,
-    shown_size,
     size_of,
-    sizes_argument,
     with_dims,
-    with_dtype,
 )
+from shardlint.ops.dimensions import broadcast_onto
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import (
     Call,
     OpContext,
     OpError,
-    UnknownArgument,
     is_none,
     model,
     static_int,
+    viewed,
 )
-from shardlint.ops.shape import broadcast_onto
 from shardlint.ops.slices import ZERO, slice_length
 from shardlint.values import (
     ArrayValue,
@@ -55,7 +52,7 @@ AT = "jax.Array.at"
 def index(receiver: Value, index_value: Value, ctx: OpContext) -> Value:
     """``receiver[index]``. Raises OpError where it certainly fails."""
     if isinstance(receiver, ArrayValue):
-        return index_array(receiver, index_value, ctx)
+        return viewed(Call("index", {"array": receiver, "index": index_value}, ctx), _indexed)
     if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
         return PartialValue(receiver.func, (*receiver.args, index_value))
     if isinstance(receiver, SequenceValue):
@@ -68,6 +65,10 @@ def index(receiver: Value, index_value: Value, ctx: OpContext) -> Value:
             return Literal(receiver.value[position])
         return StringValue()
     return Unknown("an item of something unknown")
+
+
+def _indexed(call: Call) -> Value:
+    return index_array(array(call, "array"), call["index"], call.ctx)
 
 
 def _index_sequence(receiver: SequenceValue, index_value: Value) -> Value:
@@ -312,59 +313,3 @@ def take_along_axis(call: Call) -> Value:
     others = broadcast_dims(call.name, trimmed, call.ctx, "ST214")
     assert others is not None
     return with_dims(value, (*others[:axis], Dimension(where.dims[axis].size), *others[axis:]))
-
-
-@model("operand, start_indices, slice_sizes", "jax.lax.dynamic_slice")
-def dynamic_slice(call: Call) -> Value:
-    value = array(call, "operand")
-    sizes = sizes_argument(call["slice_sizes"])
-    if sizes is None:
-        return with_dims(value, None)
-    starts = call["start_indices"]
-    if value.dims is not None:
-        if len(sizes) != len(value.dims):
-            raise OpError("ST214", f"{call.name}: {len(sizes)} slice sizes for shape {shown(value)}")
-        if isinstance(starts, SequenceValue) and len(starts.items) != len(value.dims):
-            raise OpError("ST214", f"{call.name}: {len(starts.items)} start indices for shape {shown(value)}")
-        for dim, size in zip(value.dims, sizes, strict=True):
-            if value.manual or dim.size is None or size is None:
-                continue
-            if dim.size.constant is not None and size.constant is not None and size.constant > dim.size.constant:
-                message = f"{call.name}: a slice of {shown_size(size)} from {shown(value)}"
-                raise OpError("ST214", message)
-    kept = value.dims or ()
-    return with_dims(
-        value,
-        tuple(
-            kept[i] if i < len(kept) and size is not None and kept[i].size == size else Dimension(size)
-            for i, size in enumerate(sizes)
-        ),
-    )
-
-
-@model("operand, start_index, slice_size, axis=0", "jax.lax.dynamic_slice_in_dim")
-@model("operand, index, axis=0, keepdims=True", "jax.lax.dynamic_index_in_dim", "jax.lax.index_in_dim")
-def slice_in_dim(call: Call) -> Value:
-    value = array(call, "operand")
-    if value.dims is None:
-        return value
-    axis = one_axis(call, call["axis"], len(value.dims), value)
-    if "slice_size" in call.args:
-        middle: Dims = (Dimension(size_of(call["slice_size"])),)
-    else:
-        keep = static_int(call["keepdims"])
-        if keep is None:
-            raise UnknownArgument
-        middle = (Dimension(ONE, ()),) if keep else ()
-    return with_dims(value, value.dims[:axis] + middle + value.dims[axis + 1 :])
-
-
-@model("operand, update, start_indices", "jax.lax.dynamic_update_slice")
-@model("operand, update, start_index, axis", "jax.lax.dynamic_update_slice_in_dim",
-       "jax.lax.dynamic_update_index_in_dim")
-def dynamic_update(call: Call) -> Value:
-    value, update = array(call, "operand"), array(call, "update")
-    if call.last == "dynamic_update_slice" and value.dims is not None and update.dims is not None:
-        if len(value.dims) != len(update.dims):
-            raise OpError("ST214", f"{call.name}: an update of shape {shown(update)} in {shown(value)}: ranks differ")
-    return with_dtype(value, value.dtype, value.weak)

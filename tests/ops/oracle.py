@@ -84,7 +84,7 @@ def in_jax(function: Callable[..., object], args: Sequence[object], kwargs: Mapp
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return jax.eval_shape(run, *traced)
-    except (TypeError, ValueError, IndexError, ZeroDivisionError, RuntimeError, AssertionError) as error:
+    except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError, AssertionError) as error:
         return error
 
 

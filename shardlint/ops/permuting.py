@@ -1,0 +1,118 @@
+"""Functions that reorder dimensions, or the elements along them."""
+
+from __future__ import annotations
+
+from shardlint.ops.arrays import (
+    array,
+    axes_argument,
+    one_axis,
+    shown,
+    with_dims,
+)
+from shardlint.ops.elementwise import names
+from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model
+from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Value
+
+
+def permuted(call: Call, value: ArrayValue, axes: Value) -> ArrayValue:
+    """``transpose`` with an argument: None reverses."""
+    if value.dims is None:
+        count = len(axes.items) if isinstance(axes, SequenceValue) else None
+        return with_dims(value, None if count is None else tuple(Dimension(None) for _ in range(count)))
+    if is_none(axes):
+        return with_dims(value, value.dims[::-1])
+    if not isinstance(axes, SequenceValue):
+        raise UnknownArgument
+    rank = len(value.dims)
+    if len(axes.items) != rank:
+        given = len(axes.items)
+        raise OpError("ST208", f"{call.name}: {given} axes for shape {shown(value)}, which has {rank}")
+    try:
+        order = axes_argument(call, axes, value)
+    except UnknownArgument:
+        return with_dims(value, tuple(Dimension(None) for _ in value.dims))
+    assert order is not None
+    return with_dims(value, tuple(value.dims[i] for i in order))
+
+
+@model("a, axes=None", "jax.numpy.transpose", "jax.numpy.permute_dims")
+@model("operand, permutation", "jax.lax.transpose")
+def transpose(call: Call) -> Value:
+    first = "a" if "a" in call.args else "operand"
+    return permuted(call, array(call, first), call["axes"] if first == "a" else call["permutation"])
+
+
+@model("self, *args", "jax.Array.transpose")
+def transpose_method(call: Call) -> Value:
+    args = call["args"]
+    if not isinstance(args, SequenceValue):
+        raise UnknownArgument
+    if not args.items:
+        return permuted(call, array(call, "self"), Literal(None))
+    if len(args.items) == 1 and not isinstance(args.items[0], IntValue):
+        return permuted(call, array(call, "self"), args.items[0])
+    return permuted(call, array(call, "self"), args)
+
+
+@model("x, /", "jax.numpy.matrix_transpose")
+def matrix_transpose(call: Call) -> Value:
+    value = array(call, "x")
+    if value.dims is None:
+        return value
+    if len(value.dims) < 2:
+        raise OpError("ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}")
+    return with_dims(value, (*value.dims[:-2], value.dims[-1], value.dims[-2]))
+
+
+@model("a, axis1, axis2", "jax.numpy.swapaxes")
+def swapaxes(call: Call) -> Value:
+    value = array(call, "a")
+    if value.dims is None:
+        return value
+    dims = list(value.dims)
+    i = one_axis(call, call["axis1"], len(dims), value)
+    k = one_axis(call, call["axis2"], len(dims), value)
+    dims[i], dims[k] = dims[k], dims[i]
+    return with_dims(value, tuple(dims))
+
+
+@model("a, source, destination", "jax.numpy.moveaxis")
+def moveaxis(call: Call) -> Value:
+    value = array(call, "a")
+    if value.dims is None:
+        return value
+    source = axes_argument(call, call["source"], value)
+    destination = axes_argument(call, call["destination"], value)
+    if source is None or destination is None:
+        raise UnknownArgument
+    if len(source) != len(destination):
+        raise OpError("ST208", f"{call.name}: {len(source)} source axes, {len(destination)} destinations")
+    order = [i for i in range(len(value.dims)) if i not in source]
+    for target, origin in sorted(zip(destination, source, strict=True)):
+        order.insert(target, origin)
+    return with_dims(value, tuple(value.dims[i] for i in order))
+
+
+@model("m, axis=None", "jax.numpy.flip")
+@model("m", *names("jax.numpy", "flipud fliplr"))
+def flip(call: Call) -> Value:
+    value = array(call, "m")
+    if value.dims is not None:
+        if call.last == "flip":
+            axes_argument(call, call["axis"], value)
+        elif len(value.dims) < (1 if call.last == "flipud" else 2):
+            raise OpError("ST208", f"{call.name}: {shown(value)} has too few dimensions")
+    return value
+
+
+@model("a, shift, axis=None", "jax.numpy.roll")
+def roll(call: Call) -> Value:
+    value = array(call, "a")
+    if value.dims is not None and not is_none(call["axis"]):
+        axis = call["axis"]
+        for item in axis.items if isinstance(axis, SequenceValue) else (axis,):
+            try:
+                one_axis(call, item, len(value.dims), value)
+            except UnknownArgument:
+                pass
+    return value
