@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class Coverage:
     """The checks of one process, or of several merged.
 
-    ``declared`` maps an annotated function to the place of its definition, ``functions`` to how often it was called
-    with checks; ``dimensions`` maps (function, parameter, dimension index) to whether its sharding was ever
-    verified on more than one device.
+    ``declared`` maps a function with array annotations to the place of its definition, ``functions`` to how often it
+    was called with checks; ``dimensions`` maps (function, parameter, dimension index) to whether its sharding was
+    ever verified on more than one device; ``traced`` maps the node id of a function's trace to its verdict.
     """
 
     checks: Mapping[str, int]
@@ -27,6 +27,7 @@ class Coverage:
     dimensions: Mapping[tuple[str, str, int], bool]
     too_early: tuple[str, ...]
     never_imported: tuple[str, ...]
+    traced: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unreached(self) -> tuple[str, ...]:
@@ -48,6 +49,7 @@ class Coverage:
             "dimensions": [[*key, verified] for key, verified in sorted(self.dimensions.items())],
             "too_early": list(self.too_early),
             "never_imported": list(self.never_imported),
+            "traced": dict(self.traced),
         }
 
     @classmethod
@@ -61,11 +63,13 @@ class Coverage:
             dimensions={(name, role, dim): verified for name, role, dim, verified in plain["dimensions"]},
             too_early=tuple(plain["too_early"]),
             never_imported=tuple(plain["never_imported"]),
+            traced=plain["traced"],
         )
 
 
 def take(hook: PackageHook) -> Coverage:
     """What this process has counted so far."""
+    from pytest_shardtypes.annotated import find, handles_arrays
     from shardtypes import _stats
 
     counted = _stats.snapshot()
@@ -74,7 +78,11 @@ def take(hook: PackageHook) -> Coverage:
         checks=counted["checks"],
         not_possible=counted["not_possible"],
         functions=counted["functions"],
-        declared={name: place for name, place in counted["declared"].items() if name.startswith(inside)},
+        declared={
+            name: place
+            for name, place in counted["declared"].items()
+            if name.startswith(inside) and ((found := find(name)) is None or handles_arrays(found))
+        },
         dimensions={(name, role, dim): verified for name, role, dim, verified in counted["dimensions"]},
         too_early=hook.too_early,
         never_imported=hook.never_imported(),
@@ -90,6 +98,7 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
     dimensions: dict[tuple[str, str, int], bool] = {}
     too_early: set[str] = set()
     never_imported: set[str] | None = None
+    traced: dict[str, str] = {}
     for part in parts:
         checks.update(part.checks)
         not_possible.update(part.not_possible)
@@ -98,6 +107,7 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         for key, verified in part.dimensions.items():
             dimensions[key] = dimensions.get(key, False) or verified
         too_early.update(part.too_early)
+        traced.update(part.traced)
         missing = set(part.never_imported)
         never_imported = missing if never_imported is None else never_imported & missing
     return Coverage(
@@ -108,4 +118,5 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         dimensions,
         tuple(sorted(too_early)),
         tuple(sorted(never_imported or ())),
+        traced,
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import sys
+import types
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from pytest_shardtypes.candidates import NOT_THE_PROJECT
 from shardtypes import _stats
 from shardtypes.import_hook import Hook, install_import_hook
 
-_NOT_THE_PROJECT = frozenset({"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"})
 _NOT_A_MODULE = re.compile(r"(test_.*|.*_test|conftest|setup|noxfile|tasks)")
 
 
@@ -21,7 +25,7 @@ def packages_in(root: Path) -> tuple[str, ...]:
     """
     found = set()
     for folder in (root, root / "src"):
-        found |= {path.parent.name for path in folder.glob("*/__init__.py")} - _NOT_THE_PROJECT
+        found |= {path.parent.name for path in folder.glob("*/__init__.py")} - NOT_THE_PROJECT
         found |= {
             path.stem
             for path in folder.glob("*.py")
@@ -34,8 +38,10 @@ def packages_in(root: Path) -> tuple[str, ...]:
 class PackageHook:
     """The import hook over ``packages``, and the counting of what it checks."""
 
-    def __init__(self, packages: Sequence[str]) -> None:
+    def __init__(self, packages: Sequence[str], test_files: Sequence[str] = ("test_*.py", "*_test.py")) -> None:
         self.packages = tuple(packages)
+        self._test_files = tuple(test_files)
+        self._finders: list[MetaPathFinder] = []
         self.too_early: tuple[str, ...] = ()
         self._handle: Hook | None = None
 
@@ -45,7 +51,9 @@ class PackageHook:
         before = list(sys.meta_path)
         if self.packages:
             self._handle = install_import_hook(self.packages)
-        _behind_pytest(before)
+        added = [finder for finder in sys.meta_path if finder not in before]
+        self._finders = [_InFront(finder, self._test_files) for finder in added if isinstance(finder, MetaPathFinder)]
+        sys.meta_path[:] = [*self._finders, *before]
         _stats.reset()
         _stats.record(True)
 
@@ -54,6 +62,7 @@ class PackageHook:
         if self._handle is not None:
             self._handle.uninstall()
             self._handle = None
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in self._finders]
         _stats.record(False)
 
     def never_imported(self) -> tuple[str, ...]:
@@ -61,11 +70,21 @@ class PackageHook:
         return tuple(name for name in self.packages if name not in sys.modules)
 
 
-def _behind_pytest(before: Sequence[object]) -> None:
-    """Move the finders that were added behind pytest's own, which must still rewrite the asserts of test modules."""
-    added = [finder for finder in sys.meta_path if finder not in before]
-    rest = [finder for finder in sys.meta_path if finder in before]
-    rewriting = [at for at, finder in enumerate(rest) if type(finder).__module__ == "_pytest.assertion.rewrite"]
-    if added and rewriting:
-        at = rewriting[-1] + 1
-        sys.meta_path[:] = [*rest[:at], *added, *rest[at:]]
+class _InFront(MetaPathFinder):
+    """Our finder in front of all others, but for test modules, whose asserts pytest rewrites.
+
+    In front of pytest's, for a module that is named on the command line is taken for a test by it.
+    """
+
+    def __init__(self, finder: MetaPathFinder, test_files: Sequence[str]) -> None:
+        self._finder = finder
+        self._test_files = test_files
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        parts = fullname.split(".")
+        is_test = any(fnmatch.fnmatch(f"{parts[-1]}.py", pattern) for pattern in (*self._test_files, "conftest.py"))
+        if is_test or not NOT_THE_PROJECT.isdisjoint(parts[1:]):
+            return None
+        return self._finder.find_spec(fullname, path, target)

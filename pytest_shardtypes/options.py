@@ -27,6 +27,7 @@ class Options:
     devices: int | None
     mesh: MeshAxes | None
     packages: tuple[str, ...] | None
+    trace: bool
     report: Path | None
 
 
@@ -47,6 +48,7 @@ def read_options(
         devices=_devices(_given(config, options, "devices"), mesh, environ),
         mesh=mesh,
         packages=_packages(_given(config, options, "packages")),
+        trace=bool(_given(config, options, "trace").value),
         report=_report(_given(config, options, "report"), config.rootpath),
     )
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_shardtypes import examples
 from pytest_shardtypes.axes import BadMesh
 from pytest_shardtypes.devices import ForcedDevices, WrongDevices
 from pytest_shardtypes.options import Options, read_options
 
 if TYPE_CHECKING:
     from pytest_shardtypes.hook import PackageHook
+    from pytest_shardtypes.trace_items import Tracing
 
+_EVERYTHING_KEY = "shardtypes_everything"
 _WORKER_KEY = "shardtypes"
 _MESH_FIXTURE = "_shardtypes_mesh"
 
@@ -37,7 +41,9 @@ class Run:
         self.options = options
         self.forced = None if options.devices is None else ForcedDevices(options.devices)
         self.hook: PackageHook | None = None
+        self.tracing: Tracing | None = None
         self._configured = False
+        self._examples_before = examples.exchange({})
         self._workers: list[Mapping[str, object]] = []
 
     def begin(self) -> None:
@@ -51,7 +57,7 @@ class Run:
         except ImportError as error:
             raise pytest.UsageError(f"--shardtypes cannot start: JAX or typeguard does not import: {error}") from error
         packages = self.options.packages or hook.packages_in(self.config.rootpath)
-        self.hook = hook.PackageHook(packages)
+        self.hook = hook.PackageHook(packages, self.config.getini("python_files"))
         self.hook.install()
 
     def configure(self) -> None:
@@ -61,10 +67,26 @@ class Run:
         self._configured = True
         from pytest_shardtypes import fixtures
 
+        assert self.hook is not None
+        if self.options.trace:
+            from pytest_shardtypes.trace_items import Tracing
+
+            self.tracing = Tracing(self.hook.packages, self.config.rootpath, self._collects_everything())
+            self.config.pluginmanager.register(self.tracing, "shardtypes-tracing")
         self.config.pluginmanager.register(self, "shardtypes-run")
         self.config.pluginmanager.register(fixtures, "shardtypes-fixtures")
         if self.forced is not None:
             self.forced.force()
+
+    def _collects_everything(self) -> bool:
+        """Whether the command line names no files, so that all functions of the packages are traced."""
+        told = getattr(self.config, "workerinput", {}).get(_EVERYTHING_KEY)
+        return self.config.args_source != pytest.Config.ArgsSource.ARGS if told is None else bool(told)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell an xdist worker, which is given the paths one by one, what the user's command line was."""
+        node.workerinput[_EVERYTHING_KEY] = self._collects_everything()
 
     def pytest_report_header(self) -> list[str]:
         """What is on, at the top of the run."""
@@ -116,13 +138,19 @@ class Run:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what was checked, over all workers, and write the report."""
-        if hasattr(self.config, "workerinput"):
+        if hasattr(self.config, "workerinput") or self.config.option.collectonly:
             return
         from pytest_shardtypes import coverage, report, summary
 
         assert self.hook is not None
+        traced = {} if self.tracing is None else self.tracing.verdicts
         total = coverage.merge([coverage.take(self.hook), *map(coverage.Coverage.from_json, self._workers)])
+        total = replace(total, traced=traced)
         terminalreporter.section("shardtypes")
+        for name in () if self.tracing is None else self.tracing.useless_examples:
+            terminalreporter.line(
+                f"trace_example({name!r}): there is no such function in {', '.join(self.hook.packages)}"
+            )
         for line in summary.lines(total, self.hook.packages):
             terminalreporter.line(line)
         if self.options.report is not None:
@@ -130,6 +158,7 @@ class Run:
 
     def pytest_unconfigure(self) -> None:
         """Leave the process as it was found."""
+        examples.exchange(self._examples_before)
         if self.hook is not None:
             self.hook.uninstall()
         if self.forced is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pytest_shardtypes.coverage import Coverage
 
 LISTED = 20
+COULD_NOT_TELL = "could not tell"  # how such a verdict begins
 
 
 def lines(coverage: Coverage, packages: Sequence[str]) -> Iterator[str]:
@@ -15,6 +16,13 @@ def lines(coverage: Coverage, packages: Sequence[str]) -> Iterator[str]:
     yield f"checks run: {checks or _none(coverage, packages)}"
     for reason, count in sorted(coverage.not_possible.items()):
         yield f"not possible, {count} times: {reason}"
+    if coverage.traced:
+        right = sum(text == "passed" for text in coverage.traced.values())
+        yield f"annotated functions traced: {right} of {len(coverage.traced)} hold"
+        unknown = [(name, text) for name, text in sorted(coverage.traced.items()) if text.startswith(COULD_NOT_TELL)]
+        yield from _listed(
+            "tracing could not tell", [f"{name}{text.removeprefix(COULD_NOT_TELL)}" for name, text in unknown]
+        )
     for name in coverage.never_imported:
         yield f"package {name}: no test imported it, so nothing in it was checked"
     for name in coverage.too_early:

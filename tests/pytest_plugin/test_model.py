@@ -103,7 +103,10 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     package = pytester.mkpydir("model")
     pytester.makepyfile(layers=MODEL)
     (pytester.path / "layers.py").rename(package / "layers.py")
-    pytester.makepyprojecttoml('[tool.pytest]\nshardtypes = true\npythonpath = ["."]\nshardtypes_report = "out/r.json"')
+    pytester.makepyprojecttoml(
+        '[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\n'
+        'pythonpath = ["."]\nshardtypes_report = "out/r.json"'
+    )
     return pytester
 
 
@@ -150,8 +153,9 @@ def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
 def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:
     """Counts of all workers are added up, and a function that one of them reached is reached."""
     project.makepyfile(test_right=HEAD + RIGHT, test_more=HEAD + RIGHT.replace("def test_", "def test_more_"))
-    result = run("-n2", "--dist=loadfile")
-    result.assert_outcomes(passed=8)
+    result = run("-n2", "--dist=loadfile", "--shardtypes-trace")
+    result.assert_outcomes(passed=8 + 5)
+    result.stdout.fnmatch_lines(["annotated functions traced: 5 of 5 hold"])
     result.stdout.fnmatch_lines(["annotated functions reached: 2 of 5"])
     assert str(result.stdout).count("= shardtypes =") == 1
     assert json.loads((project.path / "out/r.json").read_text())["functions"]["model.layers.mlp"] == 2

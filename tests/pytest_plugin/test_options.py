@@ -52,6 +52,7 @@ def read(pytester: pytest.Pytester, option: str, ini: str, environ: dict[str, st
         ("--shardtypes-devices=0", "shardtypes_devices = 0", "devices", None),
         ("--shardtypes-mesh=d=2,t=4", 'shardtypes_mesh = "d=2,t=4"', "mesh", MeshAxes.parse("d=2,t=4")),
         ("--shardtypes-packages=a, b.c", 'shardtypes_packages = ["a", "b.c"]', "packages", ("a", "b.c")),
+        ("--no-shardtypes-trace", "shardtypes_trace = false", "trace", False),
         ("--shardtypes-report=o/r.html", 'shardtypes_report = "o/r.html"', "report", Path("o/r.html")),
     ],
 )
@@ -62,7 +63,7 @@ def test_option_and_twin(pytester: pytest.Pytester, option: str, ini: str, name:
     assert default != wanted or value is None
     assert getattr(read(pytester, option, ""), name) == wanted
     assert getattr(read(pytester, "-q", ini), name) == wanted
-    other = {"devices": "16", "mesh": '"x=2"', "packages": '["other"]', "report": '"other.json"'}[name]
+    other = {"devices": "16", "mesh": '"x=2"', "packages": '["other"]', "report": '"other.json"', "trace": "true"}[name]
     assert getattr(read(pytester, option, f"shardtypes_{name} = {other}"), name) == wanted
 
 

@@ -1,0 +1,53 @@
+"""Which functions have annotations of shardtypes: at least one array type, on its own or inside another type."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from typing import Any
+
+from shardtypes.checked import _closure, _globals
+from shardtypes.tracing import _has_arrays
+
+
+def takes_arrays(function: Any) -> bool:
+    """Whether a parameter holds annotated arrays."""
+    return _holds(function, result=False)
+
+
+def handles_arrays(function: Any) -> bool:
+    """Whether a parameter or the result holds annotated arrays."""
+    return _holds(function, result=True)
+
+
+def find(qualified: str) -> Any:
+    """The function of a dotted name in the modules that are imported; None for one inside another function."""
+    parts = qualified.split(".")
+    for at in range(len(parts) - 1, 0, -1):
+        value: Any = sys.modules.get(".".join(parts[:at]))
+        if value is None:
+            continue
+        for part in parts[at:]:
+            value = inspect.getattr_static(value, part, None)
+            if isinstance(value, (staticmethod, classmethod)):
+                value = value.__func__
+            elif isinstance(value, property):
+                value = value.fget
+        return value
+    return None
+
+
+def _holds(function: Any, result: bool) -> bool:
+    try:
+        inner = inspect.unwrap(function)
+        texts = getattr(inner, "__annotations__", {})
+        parameters = {*inspect.signature(function).parameters, *(["return"] if result else [])}
+    except (TypeError, ValueError):  # no signature, or wrapped in a circle
+        return False
+    try:
+        hints = typing.get_type_hints(inner, _globals(function), _closure(function), include_extras=True)
+    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+        # Annotations of names that exist for type checkers only.
+        return any("['" in str(text) or '["' in str(text) for name, text in texts.items() if name in parameters)
+    return any(_has_arrays(hint) for name, hint in hints.items() if name in parameters)

@@ -1,0 +1,101 @@
+"""Which files of the chosen packages may hold functions to trace. Reads them, and imports none."""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+NOT_THE_PROJECT = frozenset({"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"})
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file with an annotation that looks like an array's, and the module that it is."""
+
+    path: Path
+    module: str
+
+
+def candidates(packages: Sequence[str], root: Path) -> Iterator[Candidate]:
+    """The files of the packages that are worth importing, in a fixed order."""
+    for package in packages:
+        for path, module in _modules(package, root):
+            if _has_shape_strings(path):
+                yield Candidate(path, module)
+
+
+def _modules(package: str, root: Path) -> Iterator[tuple[Path, str]]:
+    place = _place(package, root)
+    if place is None:
+        return
+    if place.is_file():
+        yield place, package
+        return
+    for path in sorted(place.rglob("*.py")):
+        inside = path.relative_to(place)
+        parts = [*inside.parts[:-1], *([] if inside.stem == "__init__" else [inside.stem])]
+        if _is_code(inside) and all(part.isidentifier() for part in parts):
+            yield path, ".".join([package, *parts])
+
+
+def _is_code(inside: Path) -> bool:
+    name = inside.stem
+    if name in ("__main__", "conftest") or name.startswith("test_") or name.endswith("_test"):
+        return False
+    return not NOT_THE_PROJECT & set(inside.parts[:-1])
+
+
+def _place(package: str, root: Path) -> Path | None:
+    """The folder of a package or the file of a module: the project's own, else the one on the path."""
+    parts = package.split(".")
+    for folder in (root, root / "src"):
+        found = folder.joinpath(*parts)
+        if found.is_dir():
+            return found
+        if found.with_suffix(".py").is_file():
+            return found.with_suffix(".py")
+    where: Sequence[str] | None = None
+    spec = None
+    for at in range(len(parts)):
+        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: at + 1]), where)
+        if spec is None:
+            return None
+        where = spec.submodule_search_locations
+    if where is not None:
+        return next((Path(folder) for folder in where), None)
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def _has_shape_strings(path: Path) -> bool:
+    """Whether a parameter's annotation holds a string in brackets, as in ``f32['B M']``, or in a class of such fields.
+
+    A file that cannot be read or parsed is none: importing it will say what is wrong, to those who do.
+    """
+    try:
+        source = path.read_bytes()
+        if b"['" not in source and b'["' not in source:
+            return False
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(
+        isinstance(part, ast.Subscript) and _has_string(part.slice)
+        for node in ast.walk(tree)
+        for annotation in _annotations(node)
+        for part in ast.walk(annotation)
+    )
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.arg) and node.annotation is not None:
+        yield node.annotation
+    elif isinstance(node, ast.AnnAssign):
+        yield node.annotation
+
+
+def _has_string(node: ast.expr) -> bool:
+    items = node.elts if isinstance(node, ast.Tuple) else [node]
+    return any(isinstance(item, ast.Constant) and isinstance(item.value, (str, bytes)) for item in items)

@@ -1,0 +1,176 @@
+"""Annotated functions as test items: right ones pass, wrong ones fail with sizes, the rest is said to be unknown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_shardtypes import trace_example
+from pytest_shardtypes.axes import BadMesh
+
+from .conftest import Run
+
+MODEL = """
+    from __future__ import annotations
+    from typing import TYPE_CHECKING
+    import jax, jax.numpy as jnp
+    from shardtypes import f32, i32, pytree_dataclass, typed_shard_map
+
+    if TYPE_CHECKING:
+        from elsewhere import Config
+
+    @pytree_dataclass
+    class Layer:
+        w: f32['M F/t']
+
+        def apply(self, x: f32['B M']) -> f32['B F']:
+            return x @ self.w
+
+        def flipped(self, x: f32['B M']) -> f32['F B']:
+            return x @ self.w
+
+    def right(x: f32['B M'], w: f32['M F']) -> f32['B F']:
+        return x @ w
+
+    def wrong(x: f32['B M'], w: f32['M F']) -> f32['B F']:
+        y = jnp.tanh(x)
+        return w @ y
+
+    def wrong_result(x: f32['B M']) -> f32['B M']:
+        return x[:, :3]
+
+    def known(x: f32['B M']) -> f32['M B']:
+        return x
+
+    def choosy(x: f32['B M']) -> f32['B M']:
+        if x.shape[0] != 4:
+            raise ValueError('need four')
+        return x
+
+    def depends(x: f32['B']) -> f32['B']:
+        return x if x.sum() > 0 else -x
+
+    def configured(x: f32['B M'], config) -> f32['B F']:
+        return jnp.zeros((x.shape[0], config['width'] + 0 * x.shape[1]))
+
+    def reduced(x: f32['B/d M/t']) -> f32['B/d']:
+        return jax.lax.psum(x.sum(1), 't')
+
+    @typed_shard_map
+    def mapped(x: f32['B/d M']) -> f32['B/d M']:
+        return x * 2
+
+    def contracted(x: f32['B/d M/t'], w: f32['M/t F']) -> f32['B/d F/t']:
+        return x @ w
+
+    def _private(x: f32['B']) -> f32['B']: return x
+
+    def for_checkers_only(x: Config['B']) -> int: return 1
+
+    def no_arrays(n: int) -> int: return n
+    imported = jnp.sum
+"""
+
+CONFTEST = """
+    import pytest
+    from pytest_shardtypes import trace_example
+
+    trace_example("model.layers.configured", config={"width": 5}, sizes={"F": 5})
+    trace_example("model.layers.configured", config={"width": 6})
+    trace_example("model.layers.known", marks=pytest.mark.xfail(strict=True, reason="documented"))
+    trace_example("model.layers.choosy", sizes={"B": 4})
+    trace_example("model.layers.contracted", mesh="d=2,t=4", marks=[pytest.mark.slow])
+    trace_example("model.layers.gone", 1)
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    package = pytester.mkpydir("model")
+    pytester.makepyfile(layers=MODEL, broken="import shardtypes, absent\ndef f(x: shardtypes.f32['B']): pass")
+    for name in ("layers.py", "broken.py"):
+        (pytester.path / name).rename(package / name)
+    (package / "script.py").write_text("import sys\nfrom shardtypes import f32\nx: f32['B'] = None\nsys.exit(3)\n")
+    (package / "plain.py").write_text("raise SystemExit('a file without annotations is not imported')\n")
+    pytester.makeconftest(CONFTEST)
+    tests = pytester.mkdir("tests")
+    (tests / "test_own.py").write_text("from model.layers import right\ndef test_own(): pass\n")
+    pytester.makepyprojecttoml(
+        """
+        [tool.pytest]
+        shardtypes = true
+        testpaths = ["tests"]
+        pythonpath = ["."]
+        strict = true
+        markers = ["slow: takes long"]
+        """
+    )
+    return pytester
+
+
+RIGHT = ("Layer.apply", "right", "choosy", "configured[1]", "configured[2]", "reduced", "mapped", "_private")
+WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted")
+UNKNOWN = ("depends", "for_checkers_only")
+
+
+def test_every_function_gets_its_verdict(project: pytest.Pytester, run: Run) -> None:
+    result = run("-v", "--shardtypes-report=r.json", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=len(RIGHT) + 1, failed=len(WRONG), xfailed=1)
+    assert f"{len(UNKNOWN) + 2} could not tell" in result.stdout.lines[-1]
+    for names, said in ((RIGHT, "PASSED"), (WRONG, "FAILED"), (UNKNOWN, "COULD NOT TELL")):
+        for name in names:
+            result.stdout.re_match_lines([rf"model/layers.py::{name}".replace("[", r"\[") + f" {said}"])
+    result.stdout.fnmatch_lines(
+        [
+            "E   wrong: fails for B=11, F=17, M=13: dot_general requires contracting dimensions to have the same *",
+            "*model/layers.py:24: in wrong",
+            "E   wrong_result: fails for B=11, M=13: wrong_result: the result: dimension 1 is 3, expected M = 13*",
+        ]
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "trace_example('model.layers.gone'): there is no such function in model",
+            f"annotated functions traced: {len(RIGHT)} of {len(RIGHT + WRONG + UNKNOWN) + 2} hold",
+            "tracing could not tell:",
+            "  model/broken.py::import: model.broken does not import: ModuleNotFoundError: No module named 'absent'",
+            "  model/layers.py::depends: what it does depends on values: *",
+            "  model/layers.py::for_checkers_only: for_checkers_only: name 'Config' is not defined*",
+            "  model/script.py::import: model.script does not import: SystemExit: 3",
+        ]
+    )
+    traced = json.loads((project.path / "r.json").read_text())["traced"]
+    assert traced["model/layers.py::right"] == "passed"
+    assert "could not tell" in (project.path / "junit.xml").read_text()
+    # Tracing is no test that reached a function.
+    result.stdout.fnmatch_lines(["annotated functions reached: 0 of *"])
+
+
+def test_selection(project: pytest.Pytester, run: Run) -> None:
+    """By node id, by folder, by -k, by -m and by --deselect; a module named on the command line is checked as well."""
+
+    def collected(*args: str) -> list[str]:
+        return [line for line in run("--co", "-q", *args).outlines if "::" in line]
+
+    (project.path / "model" / "helped.py").write_text(
+        "from shardtypes import f32\n"
+        "def helper(x: f32['B']):\n    y: f32['B+1'] = x\n    return y\n"
+        "def calls(x: f32['B']): return helper(x)\n"
+    )
+    result = run("model/layers.py::right", "model/layers.py::configured[1]", "model/helped.py::calls")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*helper: variable 'y': dimension 0 is 11, expected B+1 = 12*"])
+    assert collected("-m", "slow or not shardtypes_trace") == [
+        "tests/test_own.py::test_own",
+        "model/layers.py::contracted",
+    ]
+    wrong = collected("model", "-k", "wrong", "--deselect", "model/layers.py::wrong_result")
+    assert wrong == ["model/layers.py::wrong"]
+    assert collected("tests") == collected("--no-shardtypes-trace") == ["tests/test_own.py::test_own"]
+
+
+def test_bad_examples() -> None:
+    with pytest.raises(ValueError, match="takes the dotted name of a function"):
+        trace_example("model layers")
+    with pytest.raises(BadMesh):
+        trace_example("model.f", mesh="d")
