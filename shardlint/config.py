@@ -18,6 +18,8 @@ class ConfigError(Exception):
     """Settings that cannot be used; the text says where and what to do."""
 
     def __init__(self, where: str, message: str) -> None:
+        self.where = where
+        self.message = message
         super().__init__(f"{where}: {message}" if where else message)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -11,7 +12,7 @@ from shardlint.engine.annotations import array_form, resolve, shape_text
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
 from shardlint.values import ArrayValue, ExternalValue
-from shardtypes.lang import Shape, ShapeSyntaxError, parse
+from shardtypes.lang import Shape, ShapeSyntaxError, messages, parse
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -24,9 +25,15 @@ def walk(node: object) -> Iterator[ir.Node]:
         current = stack.pop()
         if isinstance(current, tuple):
             stack.extend(reversed(current))
-        elif is_dataclass(current) and isinstance(current, ir.Node):
+        elif isinstance(current, ir.Node):
             yield current
-            stack.extend(getattr(current, f.name) for f in reversed(fields(current)))
+            stack.extend(getattr(current, name) for name in _parts(type(current)))
+
+
+@cache
+def _parts(kind: type[ir.Node]) -> tuple[str, ...]:
+    """The fields of a node, last first."""
+    return tuple(field.name for field in reversed(fields(kind)))
 
 
 def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:
@@ -54,10 +61,9 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
     try:
         shape = parse(text, "jaxtyping" if form is not None and form[1] == "jaxtyping" else "shardtypes")
     except ShapeSyntaxError as error:
-        hint = f"; {error.hint}" if error.hint else ""
         start = max(min(error.column, len(text) - 1), 0)
         span = (start, min(start + 1, len(text))) if literal else None
-        message = f"invalid shape string {text!r}: {error.message} at column {error.column + 1}{hint}"
+        message = messages.invalid_shape(text, error.message, error.column, error.hint)
         it.report(frame, "ST101", expr.at, message, span=span)
         return
     _axes(it, frame, expr, shape, literal)
@@ -70,18 +76,16 @@ def _axes(it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: b
         for axis, span in zip(dim.axes, dim.axis_spans, strict=True):
             place = (span.start, span.end) if literal else None
             if axis in seen:
-                it.report(frame, "ST102", expr.at, f"mesh axis {axis!r} is used twice in {shape.text!r}", span=place)
+                it.report(frame, "ST102", expr.at, messages.repeated_axis(axis, shape.text), span=place)
             seen.add(axis)
             if it.mesh and axis not in it.mesh:
-                known = ", ".join(sorted(it.mesh))
-                it.report(frame, "ST103", expr.at, f"no mesh has an axis {axis!r} (axes: {known})", span=place)
+                it.report(frame, "ST103", expr.at, messages.unknown_axis(axis, it.mesh), span=place)
             length = it.mesh.get(axis)
             count = None if count is None or length is None else count * length
         size = dim.size.constant if dim.size is not None else None
         if dim.axes and size is not None and count is not None and size % count:
-            axes = "/".join(dim.axes)
             place = (dim.span.start, dim.span.end) if literal else None
-            it.report(frame, "ST104", expr.at, f"{size} is not divisible by {count}, the size of {axes}", span=place)
+            it.report(frame, "ST104", expr.at, messages.indivisible(size, count, dim.axes), span=place)
 
 
 def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module: str, known: set[str]) -> None:

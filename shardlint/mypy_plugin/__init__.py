@@ -10,6 +10,10 @@ from __future__ import annotations
 from mypy.plugin import Plugin
 
 from shardlint.mypy_plugin.plugin import ShardtypesPlugin
+from shardtypes import __version__ as shardtypes_version
+
+__version__ = shardtypes_version
+"""mypy keeps it with its cache, which another release of ours makes void."""
 
 
 def plugin(version: str) -> type[Plugin]:

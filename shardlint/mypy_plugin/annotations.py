@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from mypy.nodes import TypeInfo
 from mypy.plugin import AnalyzeTypeContext
 from mypy.types import (
@@ -15,31 +17,33 @@ from mypy.types import (
     get_proper_type,
 )
 
-from shardlint.mypy_plugin.errors import AXES, SYNTAX
+from shardlint.mypy_plugin.errors import AXES, SYNTAX, Reporter
 from shardlint.mypy_plugin.forms import Forms, read_array
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING
 from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE
-from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
+from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, messages, parse
 
 STACK = "<stacked>"
 
 
-def array_annotation(ctx: AnalyzeTypeContext, dtype: str, forms: Forms) -> Type:
+def array_annotation(ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: Reporter) -> Type:
     """``f32['B/d M']``, or ``f32`` alone."""
     if not ctx.type.args:
         return forms.array(dtype, None, declared=True, at=ctx.type)
-    shape = _shape(ctx, ctx.type.args[0]) if len(ctx.type.args) == 1 else None
+    shape = _shape(ctx, ctx.type.args[0], report) if len(ctx.type.args) == 1 else None
     if len(ctx.type.args) != 1:
-        ctx.api.fail(f"{dtype} takes one shape string, such as {dtype}['batch/d embed']", ctx.context, code=SYNTAX)
+        text = f"{dtype} takes one shape string, such as {dtype}['batch/d embed']"
+        report(ctx.api, "ST101", text, ctx.context, SYNTAX)
     return forms.array(dtype, None if shape is None else str(shape), declared=True, at=ctx.type)
 
 
-def stacked_annotation(ctx: AnalyzeTypeContext, forms: Forms) -> Type:
+def stacked_annotation(ctx: AnalyzeTypeContext, forms: Forms, report: Reporter) -> Type:
     """``Array['layers', T]``: T with dimensions in front, or a class all of whose array fields have them."""
     if len(ctx.type.args) != 2:
-        ctx.api.fail("Array takes a shape string and a type: Array['layers', Layer]", ctx.context, code=SYNTAX)
+        text = "Array takes a shape string and a type: Array['layers', Layer]"
+        report(ctx.api, "ST101", text, ctx.context, SYNTAX)
         return AnyType(TypeOfAny.from_error)
-    shape = _shape(ctx, ctx.type.args[0])
+    shape = _shape(ctx, ctx.type.args[0], report)
     inner = ctx.api.analyze_type(ctx.type.args[1])
     return inner if shape is None else stack(str(shape), inner, ctx.api.named_type("builtins.str", []), forms)
 
@@ -69,13 +73,13 @@ def stacked_prefix(typ: Type) -> str | None:
     return marker.value if isinstance(marker, LiteralType) and isinstance(marker.value, str) else None
 
 
-def annotated(ctx: AnalyzeTypeContext, forms: Forms) -> Type:
+def annotated(ctx: AnalyzeTypeContext, forms: Forms, report: Reporter) -> Type:
     """``Annotated[jax.Array, f32['B M']]``, or jaxtyping's ``Float[Array, 'b m']``; other metadata is nothing to us."""
     if not ctx.type.args:
         return AnyType(TypeOfAny.from_error)
     dtype = JAXTYPING.get(ctx.type.name.rpartition(".")[2])
     if dtype is not None:
-        return _jaxtyping(ctx, dtype, forms)
+        return _jaxtyping(ctx, dtype, forms, report)
     for metadata in ctx.type.args[1:]:
         if isinstance(metadata, UnboundType):
             dtype = _dtype_class(ctx, metadata)
@@ -84,12 +88,12 @@ def annotated(ctx: AnalyzeTypeContext, forms: Forms) -> Type:
     return ctx.api.analyze_type(ctx.type.args[0])
 
 
-def _jaxtyping(ctx: AnalyzeTypeContext, dtype: str, forms: Forms) -> Type:
+def _jaxtyping(ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: Reporter) -> Type:
     """jaxtyping says nothing of sharding, so its shapes count as worked out."""
     inner = ctx.api.analyze_type(ctx.type.args[0])
     if read_array(inner) is None or len(ctx.type.args) != 2:
         return inner
-    shape = _shape(ctx, ctx.type.args[1], "jaxtyping")
+    shape = _shape(ctx, ctx.type.args[1], report, "jaxtyping")
     return forms.array(dtype, None if shape is None else str(shape), declared=False, at=ctx.type)
 
 
@@ -102,7 +106,7 @@ def _dtype_class(ctx: AnalyzeTypeContext, typ: UnboundType) -> str | None:
     return None
 
 
-def _shape(ctx: AnalyzeTypeContext, arg: Type, dialect: Dialect = "shardtypes") -> Shape | None:
+def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialect = "shardtypes") -> Shape | None:
     """The shape that an argument spells; what is wrong with it is reported."""
     text: object = None
     if isinstance(arg, RawExpressionType):
@@ -112,19 +116,31 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, dialect: Dialect = "shardtypes") 
         if text is None:
             return None  # a name: a constant defined elsewhere
     if not isinstance(text, str):
-        ctx.api.fail("A shape is a string, such as 'batch/d embed'", ctx.context, code=SYNTAX)
+        report(ctx.api, "ST101", "a shape is a string, such as 'batch/d embed'", ctx.context, SYNTAX)
         return None
     try:
         shape = parse(text, dialect)
     except ShapeSyntaxError as error:
-        hint = f" ({error.hint})" if error.hint else ""
-        ctx.api.fail(
-            f'Invalid shape "{text}": {error.message} at column {error.column + 1}{hint}', ctx.context, code=SYNTAX
-        )
+        problem = messages.invalid_shape(text, error.message, error.column, error.hint)
+        report(ctx.api, "ST101", problem, ctx.context, SYNTAX)
         return None
-    repeated = sorted({axis for axis in shape.axes if shape.axes.count(axis) > 1})
-    for axis in repeated:
-        ctx.api.fail(f'Mesh axis "{axis}" is used twice in "{text}"', ctx.context, code=AXES)
+    _check_axes(ctx, shape, report)
     return shape
 
 
+def _check_axes(ctx: AnalyzeTypeContext, shape: Shape, report: Reporter) -> None:
+    """Mesh axes that are there twice or in no mesh, and numbers that their axes do not divide."""
+    mesh = report.settings.mesh
+    for axis in sorted(set(shape.axes)):
+        if shape.axes.count(axis) > 1:
+            report(ctx.api, "ST102", messages.repeated_axis(axis, shape.text), ctx.context, AXES)
+        if mesh and axis not in mesh:
+            report(ctx.api, "ST103", messages.unknown_axis(axis, mesh), ctx.context, AXES)
+    for dim in shape.dims:
+        size = dim.size.constant if dim.size is not None else None
+        lengths = [mesh.get(axis) for axis in dim.axes]
+        if size is None or None in lengths:
+            continue
+        count = prod(length for length in lengths if length is not None)
+        if size % count:
+            report(ctx.api, "ST104", messages.indivisible(size, count, dim.axes), ctx.context, AXES)

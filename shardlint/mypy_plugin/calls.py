@@ -7,13 +7,14 @@ from mypy.plugin import CheckerPluginInterface, FunctionSigContext, MethodSigCon
 from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, UnionType, get_proper_type
 
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
+from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import ArrayForm, Forms, arrays_in, read_array, shown
 from shardlint.mypy_plugin.matching import match
 from shardlint.mypy_plugin.scopes import known_names
 from shardtypes.lang import Bindings, Size, format_shape
 
 
-def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms) -> FunctionLike:
+def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms, report: Reporter) -> FunctionLike:
     """The callee's signature with this call's sizes in its result; arguments that do not fit are reported."""
     signature = _constructed(ctx.context, ctx.default_signature, ctx.api, forms)
     formals = [any(True for _ in arrays_in(formal)) for formal in signature.arg_types]
@@ -23,11 +24,12 @@ def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms) -> 
     bindings = Bindings()
     for index, (formal, args) in enumerate(zip(signature.arg_types, ctx.args, strict=False)):
         for arg in args if formals[index] else ():
-            _check_argument(ctx.api, signature, index, formal, arg, bindings, known)
+            _check_argument(report, ctx.api, signature, index, formal, arg, bindings, known)
     return signature.copy_modified(ret_type=substitute(signature.ret_type, bindings, forms))
 
 
 def _check_argument(
+    report: Reporter,
     api: CheckerPluginInterface,
     signature: CallableType,
     index: int,
@@ -42,12 +44,10 @@ def _check_argument(
     name = signature.arg_names[index]
     where = f'Argument "{name}"' if name else f"Argument {index + 1}"
     callee = f" of {signature.name}" if signature.name else ""
-    api.fail(problem.message(where + callee), arg, code=problem.code)
+    report(api, problem.rule or "ST202", problem.message(where + callee), arg, problem.code)
 
 
-def _constructed(
-    context: Context, signature: CallableType, api: CheckerPluginInterface, forms: Forms
-) -> CallableType:
+def _constructed(context: Context, signature: CallableType, api: CheckerPluginInterface, forms: Forms) -> CallableType:
     """The constructor of ``Layers = Array['layers', Layer]``: every array in it has the dimensions in front."""
     callee = context.callee if isinstance(context, CallExpr) else None
     alias = callee.node if isinstance(callee, RefExpr) else None

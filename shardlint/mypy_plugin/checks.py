@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context
+from mypy.nodes import Context, StrExpr
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Type, TypeOfAny
 
+from shardlint.mypy_plugin.errors import INTERNAL, Reporter
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_names
 
@@ -17,18 +18,25 @@ _REMEMBERED = 256
 class PromiseChecks:
     """The hooks of the two functions that returned and assigned values pass through."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Reporter) -> None:
+        self._report = report
         self._expected: dict[Context, Type] = {}
 
     def returned(self, ctx: FunctionContext) -> Type:
         """The value of a ``return`` in a function that promises an array."""
-        return self._check(ctx, "Incompatible return value", errorcodes.RETURN_VALUE)
+        return self._check(ctx, "ST201", "Incompatible return value", errorcodes.RETURN_VALUE)
 
     def assigned(self, ctx: FunctionContext) -> Type:
         """The value assigned to a variable annotated as an array."""
-        return self._check(ctx, "Incompatible assignment", errorcodes.ASSIGNMENT)
+        return self._check(ctx, "ST203", "Incompatible assignment", errorcodes.ASSIGNMENT)
 
-    def _check(self, ctx: FunctionContext, what: str, code: ErrorCode) -> Type:
+    def failed(self, ctx: FunctionContext) -> Type:
+        """Stands at the top of a file that could not be rewritten: its argument is why."""
+        message = ctx.args[0][0]
+        ctx.api.fail(message.value if isinstance(message, StrExpr) else "", ctx.context, code=INTERNAL)
+        return ctx.default_return_type
+
+    def _check(self, ctx: FunctionContext, rule: str, what: str, code: ErrorCode) -> Type:
         actual = ctx.arg_types[0][0] if ctx.arg_types and ctx.arg_types[0] else AnyType(TypeOfAny.special_form)
         expected = self._promise(ctx)
         if expected is None:
@@ -36,7 +44,7 @@ class PromiseChecks:
         known = known_names(ctx.api)
         problem = match(expected, actual, bindings_for(known), known, promise=True)
         if problem is not None:
-            ctx.api.fail(problem.message(what), ctx.context, code=code)
+            self._report(ctx.api, problem.rule or rule, problem.message(what), ctx.context, code)
         return actual  # to mypy itself every shape and dtype fits every other
 
     def _promise(self, ctx: FunctionContext) -> Type | None:

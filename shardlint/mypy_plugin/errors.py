@@ -1,11 +1,48 @@
-"""The plugin's error codes."""
+"""The plugin's error codes, and how it reports."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from mypy.errorcodes import ErrorCode
+from mypy.nodes import Context
+
+from shardlint.mypy_plugin.settings import Settings
 
 SHAPE: Final = ErrorCode("shard-shape", "Check that array shapes fit", "Shardtypes")
 AXES: Final = ErrorCode("shard-axes", "Check that shardings fit", "Shardtypes")
 SYNTAX: Final = ErrorCode("shard-syntax", "Check that shape strings are well formed", "Shardtypes")
+INTERNAL: Final = ErrorCode("shard-internal", "Report failures of the plugin itself", "Shardtypes")
+
+
+class CanFail(Protocol):
+    """What takes errors: mypy's type analyser, semantic analyser and checker."""
+
+    def fail(self, msg: str, ctx: Context, /, *, code: ErrorCode | None = None) -> object: ...
+
+
+class Reporter:
+    """Passes on to mypy what the settings do not switch off."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def __call__(self, api: CanFail, rule: str, message: str, at: Context, code: ErrorCode) -> None:
+        """``rule`` is the linter's code of the same finding, which ``ignore`` and the like name."""
+        if self.settings.on(rule, _path(api)):
+            api.fail(message, at, code=code)
+
+
+def _path(api: object) -> str:
+    """The file being analysed, '' where mypy does not say. The interfaces of plugins do not, the classes behind do."""
+    path = getattr(api, "path", None)
+    tree = getattr(getattr(api, "api", api), "cur_mod_node", None)
+    return path if isinstance(path, str) else str(getattr(tree, "path", ""))
+
+
+def internal_failure(what: str, error: Exception) -> str:
+    """``the mypy plugin shardlint.mypy_plugin failed at jax.numpy.sum: KeyError: 'x'; …``."""
+    return (
+        f"the mypy plugin shardlint.mypy_plugin failed at {what}: {type(error).__name__}: {error}; "
+        "this place was not checked, please report it (--show-traceback shows where)"
+    )

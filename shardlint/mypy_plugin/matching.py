@@ -16,8 +16,12 @@ from shardtypes.lang.messages import expected_got, fails_for, wrong_size
 
 @dataclass(frozen=True)
 class Problem:
-    """A value that certainly does not fit its declared type."""
+    """A value that certainly does not fit its declared type.
 
+    ``rule`` is the linter's code of it, '' for that of a wrong shape at the place.
+    """
+
+    rule: str
     code: ErrorCode
     want: str
     got: str
@@ -95,13 +99,13 @@ def match_arrays(
     sizes = sizes_of(got.shape, known)
     mismatch = unify(want.shape, sizes, bindings) if want.shape is not None else None
     if mismatch is not None:
-        return Problem(SHAPE, written(want), written(got), _detail(mismatch))
+        return Problem("", SHAPE, written(want), written(got), _detail(mismatch))
     if excluded(want.dtype, got.dtype):
-        return Problem(SHAPE, written(want), written(got), "another dtype")
+        return Problem("ST212", SHAPE, written(want), written(got), "another dtype")
     if want.shape is None or got.shape is None:
         return None
     detail = _axes_detail(want, got, known if promise else None)
-    return None if detail is None else Problem(AXES, written(want), written(got), detail)
+    return None if detail is None else Problem("", AXES, written(want), written(got), detail)
 
 
 def excluded(want: str | None, got: str | None) -> bool:

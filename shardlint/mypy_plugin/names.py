@@ -11,6 +11,7 @@ DIMS: Final = f"{STATIC}.dims"
 INFERRED: Final = f"{STATIC}.inferred"
 RETURNED: Final = f"{STATIC}.returned"
 ASSIGNED: Final = f"{STATIC}.assigned"
+FAILED: Final = f"{STATIC}.failed"
 
 DTYPES_MODULE: Final = "shardtypes.dtypes"
 DTYPE_BASE: Final = "shardtypes.dtypes.ArrayDType"

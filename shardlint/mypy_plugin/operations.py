@@ -12,7 +12,7 @@ from mypy.types import CallableType, Type, get_proper_type
 from shardlint import ops
 from shardlint import values as av
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
-from shardlint.mypy_plugin.errors import SHAPE
+from shardlint.mypy_plugin.errors import SHAPE, Reporter
 from shardlint.mypy_plugin.forms import Forms, read_array, without_shapes
 from shardlint.mypy_plugin.names import JAX_ARRAY
 from shardlint.mypy_plugin.scopes import known_names
@@ -57,24 +57,109 @@ def public_name(fullname: str) -> str | None:
     return None
 
 
-def function_hook(fullname: str, forms: Forms) -> Callable[[FunctionContext], Type] | None:
-    """The hook of a function that has a model."""
-    name = public_name(fullname)
-    if name is not None:
-        return partial(_function, name=name, forms=forms)
-    return _transformation if fullname.startswith("jax.") and fullname not in _KEEPING_SHAPES else None
+class Operations:
+    """The hooks of JAX's functions, and of the methods, operators and attributes of arrays."""
 
+    def __init__(self, forms: Forms, report: Reporter) -> None:
+        self.forms = forms
+        self.report = report
 
-def method_hook(fullname: str, forms: Forms) -> Callable[[MethodContext], Type] | None:
-    """The hook of a method of arrays, or of calling one of JAX's wrapped functions (``jax.nn.relu`` is an object)."""
-    owner, _, name = fullname.rpartition(".")
-    if owner == JAX_ARRAY:
-        return partial(_method, name=name, forms=forms)
-    if name == "__call__" and owner.startswith("jax."):
-        return partial(_wrapped_function, forms=forms)
-    if fullname == "functools.partial.__call__":
-        return _opaque_call
-    return None
+    def function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        """The hook of a function that has a model, or of one that transforms functions."""
+        name = public_name(fullname)
+        if name is not None:
+            return partial(self._function, name=name)
+        return _transformation if fullname.startswith("jax.") and fullname not in _KEEPING_SHAPES else None
+
+    def method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        """The hook of a method of arrays, or of calling a wrapped function of JAX (``jax.nn.relu`` is an object)."""
+        owner, _, name = fullname.rpartition(".")
+        if owner == JAX_ARRAY:
+            return partial(self._method, name=name)
+        if name == "__call__" and owner.startswith("jax."):
+            return self._wrapped_function
+        return _opaque_call if fullname == "functools.partial.__call__" else None
+
+    def attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """The hook of ``x.T`` and the like."""
+        owner, _, name = fullname.rpartition(".")
+        if owner == JAX_ARRAY:
+            return partial(self._attribute, name=name) if name in _ATTRIBUTES else None
+        return None if owner.startswith("builtins.") else self._field
+
+    def _run(
+        self, model: Callable[[ops.OpContext], av.Value], default: Type, api: CheckerPluginInterface, at: Context
+    ) -> Type:
+        """The type of what a model computes; a certain mismatch is reported."""
+        try:
+            return type_of(model(ops.OpContext(mesh=self.report.settings.mesh)), default, self.forms)
+        except ops.OpError as error:
+            witness = f"; {fails_for(error.witness)}" if error.witness and "fails for" not in error.message else ""
+            self.report(api, error.code, error.message.replace("?", "") + witness, at, SHAPE)
+            return default
+
+    def _function(self, ctx: FunctionContext | MethodContext, name: str) -> Type:
+        given = _arguments(ctx, known_names(ctx.api))
+        if given is None:
+            return ctx.default_return_type
+        args, kwargs = given
+        if not any(_has_array(value) for value in (*args, *kwargs.values())):
+            return ctx.default_return_type
+        return self._run(lambda o: ops.apply(name, args, kwargs, o), ctx.default_return_type, ctx.api, ctx.context)
+
+    def _wrapped_function(self, ctx: MethodContext) -> Type:
+        callee = ctx.context.callee if isinstance(ctx.context, CallExpr) else None
+        name = public_name(callee.fullname) if isinstance(callee, RefExpr) and callee.fullname else None
+        return self._function(ctx, name) if name is not None else ctx.default_return_type
+
+    def _method(self, ctx: MethodContext, name: str) -> Type:
+        form = read_array(ctx.type)
+        if form is None:
+            return ctx.default_return_type
+        known = known_names(ctx.api)
+        receiver = array_value(form, known)
+        if len(ctx.args) == 1 and len(ctx.args[0]) == 1:
+            other = value_of(ctx.args[0][0], ctx.arg_types[0][0], known)
+            binary = _BINARY.get(name) or _COMPARISONS.get(name) or _REFLECTED.get(name)
+            if binary is not None and not (_has_array(receiver) or _has_array(other)):
+                return ctx.default_return_type
+            if name in _BINARY:
+                return self._operator(ctx, lambda o: ops.binary(_BINARY[name], receiver, other, o))
+            if name in _REFLECTED:
+                return self._operator(ctx, lambda o: ops.binary(_REFLECTED[name], other, receiver, o))
+            if name in _COMPARISONS:
+                return self._operator(ctx, lambda o: ops.compare(_COMPARISONS[name], receiver, other, o))
+            if name == "__getitem__" and _has_array(receiver):
+                return self._operator(ctx, lambda o: ops.index(receiver, other, o))
+        if not _has_array(receiver):
+            return ctx.default_return_type
+        if name in _UNARY:
+            return self._operator(ctx, lambda o: ops.unary(_UNARY[name], receiver, o))
+        if name.startswith("__"):
+            return ctx.default_return_type
+        given = _arguments(ctx, known)
+        if given is None:
+            return ctx.default_return_type
+        args, kwargs = given
+        return self._operator(ctx, lambda o: ops.method(receiver, name, args, kwargs, o))
+
+    def _operator(self, ctx: MethodContext, model: Callable[[ops.OpContext], av.Value]) -> Type:
+        return self._run(model, ctx.default_return_type, ctx.api, ctx.context)
+
+    def _attribute(self, ctx: AttributeContext, name: str) -> Type:
+        form = read_array(ctx.type)
+        if form is None or form.shape is None or ctx.is_lvalue:
+            return ctx.default_attr_type
+        receiver = array_value(form, known_names(ctx.api))
+        return self._run(lambda o: ops.attribute(receiver, name, o), ctx.default_attr_type, ctx.api, ctx.context)
+
+    def _field(self, ctx: AttributeContext) -> Type:
+        """A field of ``Array['layers', Layer]`` has the dimensions of the stack in front."""
+        prefix = stacked_prefix(ctx.type)
+        if prefix is None:
+            return ctx.default_attr_type
+        text_type = ctx.api.named_generic_type("builtins.str", [])
+        return stack(prefix, ctx.default_attr_type, text_type, self.forms)
 
 
 def _transformation(ctx: FunctionContext) -> Type:
@@ -88,82 +173,10 @@ def _opaque_call(ctx: MethodContext) -> Type:
     return without_shapes(ctx.default_return_type)
 
 
-def attribute_hook(fullname: str, forms: Forms) -> Callable[[AttributeContext], Type] | None:
-    """The hook of ``x.T`` and the like."""
-    owner, _, name = fullname.rpartition(".")
-    if owner == JAX_ARRAY:
-        return partial(_attribute, name=name, forms=forms) if name in _ATTRIBUTES else None
-    return None if owner.startswith("builtins.") else partial(_field, forms=forms)
-
-
-def _run(
-    model: Callable[[ops.OpContext], av.Value], default: Type, api: CheckerPluginInterface, at: Context, forms: Forms
-) -> Type:
-    """The type of what a model computes; a certain mismatch is reported."""
-    try:
-        return type_of(model(ops.OpContext()), default, forms)
-    except ops.OpError as error:
-        witness = f"; {fails_for(error.witness)}" if error.witness and "fails for" not in error.message else ""
-        api.fail(error.message.replace("?", "") + witness, at, code=SHAPE)
-        return default
-
-
-def _function(ctx: FunctionContext | MethodContext, name: str, forms: Forms) -> Type:
-    given = _arguments(ctx, known_names(ctx.api))
-    if given is None:
-        return ctx.default_return_type
-    args, kwargs = given
-    if not any(_has_array(value) for value in (*args, *kwargs.values())):
-        return ctx.default_return_type
-    return _run(lambda o: ops.apply(name, args, kwargs, o), ctx.default_return_type, ctx.api, ctx.context, forms)
-
-
 def _has_array(value: av.Value) -> bool:
     if isinstance(value, av.SequenceValue):
         return any(_has_array(item) for item in value.items)
     return isinstance(value, av.ArrayValue) and (value.dims is not None or value.dtype is not None)
-
-
-def _wrapped_function(ctx: MethodContext, forms: Forms) -> Type:
-    callee = ctx.context.callee if isinstance(ctx.context, CallExpr) else None
-    name = public_name(callee.fullname) if isinstance(callee, RefExpr) and callee.fullname else None
-    return _function(ctx, name, forms) if name is not None else ctx.default_return_type
-
-
-def _method(ctx: MethodContext, name: str, forms: Forms) -> Type:
-    form = read_array(ctx.type)
-    if form is None:
-        return ctx.default_return_type
-    known = known_names(ctx.api)
-    receiver = array_value(form, known)
-    if len(ctx.args) == 1 and len(ctx.args[0]) == 1:
-        other = value_of(ctx.args[0][0], ctx.arg_types[0][0], known)
-        binary = _BINARY.get(name) or _COMPARISONS.get(name) or _REFLECTED.get(name)
-        if binary is not None and not (_has_array(receiver) or _has_array(other)):
-            return ctx.default_return_type
-        if name in _BINARY:
-            return _operator(ctx, forms, lambda o: ops.binary(_BINARY[name], receiver, other, o))
-        if name in _REFLECTED:
-            return _operator(ctx, forms, lambda o: ops.binary(_REFLECTED[name], other, receiver, o))
-        if name in _COMPARISONS:
-            return _operator(ctx, forms, lambda o: ops.compare(_COMPARISONS[name], receiver, other, o))
-        if name == "__getitem__" and _has_array(receiver):
-            return _operator(ctx, forms, lambda o: ops.index(receiver, other, o))
-    if not _has_array(receiver):
-        return ctx.default_return_type
-    if name in _UNARY:
-        return _operator(ctx, forms, lambda o: ops.unary(_UNARY[name], receiver, o))
-    if name.startswith("__"):
-        return ctx.default_return_type
-    given = _arguments(ctx, known)
-    if given is None:
-        return ctx.default_return_type
-    args, kwargs = given
-    return _operator(ctx, forms, lambda o: ops.method(receiver, name, args, kwargs, o))
-
-
-def _operator(ctx: MethodContext, forms: Forms, model: Callable[[ops.OpContext], av.Value]) -> Type:
-    return _run(model, ctx.default_return_type, ctx.api, ctx.context, forms)
 
 
 def _arguments(
@@ -182,22 +195,3 @@ def _arguments(
             else:
                 return None
     return args, kwargs
-
-
-def _attribute(ctx: AttributeContext, name: str, forms: Forms) -> Type:
-    form = read_array(ctx.type)
-    if form is None or form.shape is None or ctx.is_lvalue:
-        return ctx.default_attr_type
-    receiver = array_value(form, known_names(ctx.api))
-    default = ctx.default_attr_type
-    return _run(lambda o: ops.attribute(receiver, name, o), default, ctx.api, ctx.context, forms)
-
-
-
-def _field(ctx: AttributeContext, forms: Forms) -> Type:
-    """A field of ``Array['layers', Layer]`` has the dimensions of the stack in front."""
-    prefix = stacked_prefix(ctx.type)
-    if prefix is None:
-        return ctx.default_attr_type
-    text_type = ctx.api.named_generic_type("builtins.str", [])
-    return stack(prefix, ctx.default_attr_type, text_type, forms)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from mypy.errors import CompileError
 from mypy.nodes import MypyFile
 from mypy.options import Options
 from mypy.plugin import (
@@ -21,28 +23,34 @@ from mypy.plugin import (
 )
 from mypy.types import FunctionLike, Type
 
-from shardlint.mypy_plugin import calls, operations
+from shardlint.mypy_plugin import calls
 from shardlint.mypy_plugin.annotations import annotated, array_annotation, stacked_annotation
 from shardlint.mypy_plugin.checks import PromiseChecks
+from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
+from shardlint.mypy_plugin.guard import Guard
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
     ASSIGNED,
     DTYPE_BASE,
     DTYPES,
     DTYPES_MODULE,
+    FAILED,
     JAX_ARRAY,
     RETURNED,
     STACKED,
     STATIC,
 )
-from shardlint.mypy_plugin.rewrite import mentions_annotations, rewrite
+from shardlint.mypy_plugin.operations import Operations, public_name
+from shardlint.mypy_plugin.rewrite import fail_in, mentions_annotations, rewrite
+from shardlint.mypy_plugin.settings import read_settings
 
 NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
-FORMAT = 1
+FORMAT = 2
 """Part of the cache key: raise it when what the plugin stores in types changes."""
 
+INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 UNTOUCHED = ("jax.", "jaxlib.", "numpy.", "builtins.", "typing.", "typing_extensions.", "collections.", "functools.")
 
 
@@ -51,22 +59,41 @@ class ShardtypesPlugin(Plugin):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
+        self.settings = read_settings(options)
+        self.guard = Guard(options)
         self.forms = Forms(self.lookup_fully_qualified)
-        self.checks = PromiseChecks()
+        self.report = Reporter(self.settings)
+        self.checks = PromiseChecks(self.report)
+        self.operations = Operations(self.forms, self.report)
+
+    def _require_settings(self) -> None:
+        """Settings that cannot be read end the run: mypy prints the one line and exits with status 2."""
+        if self.settings.problem is not None:
+            raise CompileError([self.settings.problem])
 
     def report_config_data(self, ctx: ReportConfigContext) -> Any:
-        # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A file
-        # that is rewritten is therefore never taken from the cache; what it imports still is.
-        again = ctx.is_check and mentions_annotations(ctx.path)
-        return {"format": FORMAT, "again": again}
+        self._require_settings()
+        data: dict[str, object] = {"format": FORMAT}
+        if _is_users(ctx.id, ctx.path):
+            # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A file
+            # that is rewritten is therefore never taken from the cache; what it imports still is.
+            data["again"] = ctx.is_check and mentions_annotations(ctx.path)
+            if not INSTALLED.search(ctx.path):  # nothing is reported there, and whatever imports it would be stale
+                data["settings"] = self.settings.key
+        return data
 
     def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
-        name = file.fullname
-        if name == DTYPES_MODULE:
+        self._require_settings()
+        if file.fullname == DTYPES_MODULE:
             return [(NORMAL_PRIORITY, STATIC, -1)]
-        if file.is_stub or name.startswith(UNTOUCHED) or name.split(".")[0] in ("jax", "shardtypes"):
+        if not _is_users(file.fullname, file.path):
             return []
-        return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if rewrite(file) else []
+        try:
+            changed = rewrite(file)
+        except Exception as error:  # noqa: BLE001  there is no context to report it in: the file itself reports it
+            fail_in(file, self.guard.failure(f"reading {file.path}", error))
+            changed = True
+        return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if changed else []
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == JAX_ARRAY:
@@ -75,33 +102,38 @@ class ShardtypesPlugin(Plugin):
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         module, _, name = fullname.rpartition(".")
+        hook: Callable[[AnalyzeTypeContext], Type] | None = None
         if module == DTYPES_MODULE and name in DTYPES:
-            return partial(array_annotation, dtype=name, forms=self.forms)
-        if fullname in STACKED:
-            return partial(stacked_annotation, forms=self.forms)
-        if fullname in ANNOTATED:
-            return partial(annotated, forms=self.forms)
-        return None
+            hook = partial(array_annotation, dtype=name, forms=self.forms, report=self.report)
+        elif fullname in STACKED:
+            hook = partial(stacked_annotation, forms=self.forms, report=self.report)
+        elif fullname in ANNOTATED:
+            hook = partial(annotated, forms=self.forms, report=self.report)
+        return self.guard.typed(hook, fullname)
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
         if fullname.startswith((*UNTOUCHED, STATIC)):
             return None
-        return partial(calls.call_signature, forms=self.forms)
+        return self.guard.signature(partial(calls.call_signature, forms=self.forms, report=self.report), fullname)
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         if fullname.startswith(UNTOUCHED):
             return None
-        return partial(calls.call_signature, forms=self.forms)
+        return self.guard.signature(partial(calls.call_signature, forms=self.forms, report=self.report), fullname)
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
-        if fullname == RETURNED:
-            return self.checks.returned
-        if fullname == ASSIGNED:
-            return self.checks.assigned
-        return operations.function_hook(fullname, self.forms)
+        own = {RETURNED: self.checks.returned, ASSIGNED: self.checks.assigned, FAILED: self.checks.failed}
+        hook = own.get(fullname) or self.operations.function_hook(fullname)
+        return self.guard.typed(hook, public_name(fullname) or fullname)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        return operations.method_hook(fullname, self.forms)
+        return self.guard.typed(self.operations.method_hook(fullname), fullname)
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
-        return operations.attribute_hook(fullname, self.forms)
+        return self.guard.typed(self.operations.attribute_hook(fullname), fullname)
+
+
+def _is_users(module: str, path: str) -> bool:
+    """Whether a module may have annotations of ours: no stub, not JAX, not shardtypes itself."""
+    own = module.startswith(UNTOUCHED) or module.split(".")[0] in ("jax", "shardtypes")
+    return not own and not path.endswith(".pyi")

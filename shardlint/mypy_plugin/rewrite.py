@@ -59,10 +59,12 @@ from mypy.types import (
 )
 
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING, MODULE
-from shardlint.mypy_plugin.names import ASSIGNED, DTYPES, RETURNED, STATIC
+from shardlint.mypy_plugin.names import ASSIGNED, DTYPES, FAILED, RETURNED, STATIC
 
 STACKING = "Array"
-_MENTION = re.compile(rb"\b(" + "|".join((*DTYPES, "shardtypes", "jaxtyping")).encode() + rb")\b")
+_NAMES = "|".join((*DTYPES, STACKING)).encode()
+# Modules that are read as ours, or one of the names subscripted with a text or renamed.
+_MENTION = re.compile(rb"\b(?:shardtypes|jaxtyping)\b|\b(?:" + _NAMES + rb")(?:\s*\[\s*[rbRB]{0,2}['\"]|\s+as\b)")
 
 
 def local_name(qualname: str) -> str:
@@ -119,8 +121,17 @@ def rewrite(file: MypyFile) -> bool:
     return walk.wrapped
 
 
+def fail_in(file: MypyFile, message: str) -> None:
+    """Let the file report a message where it begins."""
+    call = CallExpr(NameExpr(local_name(FAILED)), [StrExpr(message)], [ARG_POS], [None])
+    report = ExpressionStmt(call)
+    for made in (call.callee, call.args[0], call, report):
+        made.set_line(1, 0)
+    file.defs[:0] = [_stub_import(file), report]
+
+
 def _stub_import(file: MypyFile) -> ImportFrom:
-    node = ImportFrom(STATIC, 0, [(q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED)])
+    node = ImportFrom(STATIC, 0, [(q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, FAILED)])
     node.line, node.column = 1, 0
     node.is_top_level = True
     file.imports.append(node)
@@ -302,5 +313,3 @@ def _dotted(node: Expression) -> str:
     if isinstance(node, MemberExpr):
         return f"{_dotted(node.expr)}.{node.name}"
     return node.name if isinstance(node, NameExpr) else "?"
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ ALL = [case for path in sorted(CASES.glob("*.test")) for case in read_cases(path
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str, str]]]:
+def found(tmp_path_factory: pytest.TempPathFactory, warm_cache: Path) -> dict[str, list[tuple[int, str, str]]]:
     """mypy's messages: all cases in one run, for most of the time goes into JAX's stubs."""
     folder = tmp_path_factory.mktemp("cases")
+    shutil.copytree(warm_cache, folder / ".mypy_cache")
     names = [write_case(folder, case) for case in ALL]
     return found_by_file(run_mypy(folder, *names))
 

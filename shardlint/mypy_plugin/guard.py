@@ -1,0 +1,78 @@
+"""A hook that fails is reported where it failed, and mypy goes on."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from mypy.errors import CompileError
+from mypy.nodes import Context
+from mypy.options import Options
+from mypy.plugin import (
+    AnalyzeTypeContext,
+    AttributeContext,
+    FunctionContext,
+    FunctionSigContext,
+    MethodContext,
+    MethodSigContext,
+)
+from mypy.types import AnyType, FunctionLike, Type, TypeOfAny
+
+from shardlint.mypy_plugin.errors import INTERNAL, CanFail, internal_failure
+
+_T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
+_S = TypeVar("_S", FunctionSigContext, MethodSigContext)
+
+
+class Guard:
+    """Makes hooks that never raise: a failure is an error at the place, and the place keeps the type mypy gives it."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def typed(self, hook: Callable[[_T], Type] | None, what: str) -> Callable[[_T], Type] | None:
+        """A hook that gives a type; None stays None. ``what`` is the function or class the hook is of."""
+        if hook is None:
+            return None
+
+        def guarded(ctx: _T) -> Type:
+            try:
+                return hook(ctx)
+            except CompileError:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
+                self._report(what, error, ctx.api, ctx.context)
+                return _type_without_us(ctx)
+
+        return guarded
+
+    def signature(self, hook: Callable[[_S], FunctionLike], what: str) -> Callable[[_S], FunctionLike]:
+        """A hook that gives a signature."""
+
+        def guarded(ctx: _S) -> FunctionLike:
+            try:
+                return hook(ctx)
+            except CompileError:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
+                self._report(what, error, ctx.api, ctx.context)
+                return ctx.default_signature
+
+        return guarded
+
+    def failure(self, what: str, error: Exception) -> str:
+        """The message of a failure; under ``--show-traceback`` the traceback is printed as well."""
+        if self._options.show_traceback:
+            traceback.print_exception(error, file=sys.stderr)
+        return internal_failure(what, error)
+
+    def _report(self, what: str, error: Exception, api: CanFail, at: Context) -> None:
+        api.fail(self.failure(what, error), at, code=INTERNAL)
+
+
+def _type_without_us(ctx: AnalyzeTypeContext | AttributeContext | FunctionContext | MethodContext) -> Type:
+    if isinstance(ctx, AnalyzeTypeContext):
+        return AnyType(TypeOfAny.from_error)
+    return ctx.default_attr_type if isinstance(ctx, AttributeContext) else ctx.default_return_type

@@ -1,0 +1,63 @@
+"""``[tool.shardlint]`` counts for mypy, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mypy_plugin.cases import found_by_file, run_mypy
+
+CODE = """\
+from shardtypes import f32
+
+def f(x: f32['batch/dd 10/t'], y: f32['B M']) -> f32['M B']:
+    return y
+"""
+UNKNOWN = (3, "E", "no mesh has an axis 'dd' (axes: d, t) [shard-axes]")
+INDIVISIBLE = (3, "E", "10 is not divisible by 4, the size of t [shard-axes]")
+RETURNED = (
+    4,
+    "E",
+    "Incompatible return value: expected f32['M B'], got f32['B M']: dimension 0 is B, expected M; "
+    "fails for B=2, M=3 [return-value]",
+)
+
+
+def checked(folder: Path, settings: str) -> list[tuple[int, str, str]]:
+    (folder / "pyproject.toml").write_text(f"[tool.shardlint]\n{settings}\n")
+    (folder / "code.py").write_text(CODE)
+    return sorted(found_by_file(run_mypy(folder, "code.py")).get("code.py", []))
+
+
+def test_changed_settings_reach_cached_files(project: Path) -> None:
+    assert checked(project, "") == [RETURNED]
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+    assert checked(project, "mesh = ['dd', 't']") == [RETURNED]
+    assert checked(project, "mesh = { d = 2, t = 4 }\nignore = ['ST1']") == [RETURNED]
+    assert checked(project, "mesh = { d = 2, t = 4 }\nselect = ['ST103']") == [UNKNOWN]
+    ignored = "mesh = { d = 2, t = 4 }\nper-file-ignores = { 'code.py' = ['ST104', 'ST201'] }"
+    assert checked(project, ignored) == [UNKNOWN]
+
+
+def test_settings_are_found_where_mypys_own_lie(project: Path) -> None:
+    inner = project / "inner"
+    inner.mkdir()
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+    (inner / "code.py").write_text(CODE)
+    lines = run_mypy(inner, "code.py", arguments=("--config-file", "../mypy.ini", "--cache-dir", "../.mypy_cache"))
+    assert sorted(found_by_file(lines)["code.py"]) == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[tool.shardlint]\nmeshh = 3", "unknown key 'meshh' in the shardlint configuration; did you mean 'mesh'?"),
+        ("[tool.shardlint", "is no valid TOML: Expected ']' at the end of a table declaration (at end of document)"),
+    ],
+)
+def test_bad_settings_are_one_error(project: Path, text: str, problem: str) -> None:
+    (project / "pyproject.toml").write_text(text)
+    (project / "code.py").write_text(CODE)
+    lines = run_mypy(project, "code.py", status=(2,))
+    assert lines == [f"{project / 'pyproject.toml'}: error: {problem}"]
