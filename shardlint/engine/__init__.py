@@ -16,6 +16,7 @@ from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.types import ArrayType, ClassType, says_something
+from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
 from shardlint.project import Project
 from shardlint.values import ClassValue, FunctionValue, InstanceValue, Unknown
@@ -104,6 +105,10 @@ class run:
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:
                 type_ = ClassType(owner, own=True)
+        named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]
+        if method and owner is not None:
+            named.append(ClassType(owner))
+        frame.facts = frame.facts.speaking(*vocabularies(it, named))
                 if node.name in ("__init__", "__new__", "__init_subclass__") or "classmethod" in classes._decorators(
                     node
                 ):

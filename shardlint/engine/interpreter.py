@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from shardlint import ir, ops
 from shardlint.engine import annotations as reading
@@ -20,7 +21,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Facts, Size
+from shardtypes.lang import Size
 
 MAX_STEPS = 20_000
 _BUILTINS = frozenset(
@@ -179,7 +180,7 @@ class Interpreter:
         facts = ctx.facts
         if facts is not frame.facts:
             added = [f for f in facts.items if f.kind != "divides" or not (f.left.is_opaque or f.right.is_opaque)]
-            frame.facts = facts if len(added) == len(facts.items) else Facts(tuple(added))
+            frame.facts = facts if len(added) == len(facts.items) else replace(facts, items=tuple(added))
 
     def assign(self, frame: Frame, target: ir.Expr, value: Value) -> None:
         statements.assign(self, frame, target, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -59,9 +59,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What holds at a point of a program. Immutable: adding a fact gives new facts."""
+    """What holds at a point of a program. Immutable: adding a fact gives new facts.
+
+    ``vocabularies`` are sets of names that were chosen apart from each other, such as those of a signature and those of
+    a class from elsewhere: names of two such sets may stand for one size, so they are never called different.
+    """
 
     items: tuple[Fact, ...] = ()
+    vocabularies: tuple[frozenset[str], ...] = ()
 
     def equal(self, a: int | Size, b: int | Size) -> Facts:
         """Add ``a == b``."""
@@ -76,7 +81,21 @@ class Facts:
         return self._add(Fact("at least", Size.of(a), Size.of(b)))
 
     def _add(self, fact: Fact) -> Facts:
-        return self if fact in self.items else Facts((*self.items, fact))
+        return self if fact in self.items else replace(self, items=(*self.items, fact))
+
+    def speaking(self, *vocabularies: Iterable[str]) -> Facts:
+        """Add vocabularies; those that share a name become one."""
+        merged = list(self.vocabularies)
+        for names in vocabularies:
+            words = frozenset(names)
+            apart = [other for other in merged if words.isdisjoint(other)]
+            merged = [*apart, words.union(*(other for other in merged if not words.isdisjoint(other)))]
+        return replace(self, vocabularies=tuple(sorted((v for v in merged if v), key=sorted)))
+
+    def comparable(self, symbols: Iterable[str]) -> bool:
+        """Whether no two of the symbols come from vocabularies that have nothing in common."""
+        symbols = set(symbols)
+        return sum(not vocabulary.isdisjoint(symbols) for vocabulary in self.vocabularies) <= 1
 
     def simplify(self, *sizes: Size) -> tuple[Size, ...]:
         """The sizes rewritten by the facts that can be solved for one symbol: equal results are equal sizes."""
@@ -122,12 +141,13 @@ def find_witness(
     """Sizes that satisfy ``predicate`` and the facts, small ones first, or None if the bounded search finds none.
 
     All of ``sizes`` evaluate to at least 1 (a constant 0 is let through), and every division in them comes out even:
-    who writes ``L//2`` means an even L. None as well when an opaque symbol bears on the answer.
+    who writes ``L//2`` means an even L. None as well when an opaque symbol bears on the answer, or symbols of two
+    vocabularies.
     """
     sizes = list(sizes)
     facts = facts or Facts()
     related, symbols = facts.about(frozenset().union(*(s.symbols for s in sizes)))
-    if any(name.startswith("?") for name in symbols):
+    if any(name.startswith("?") for name in symbols) or not facts.comparable(symbols):
         return None
     even = [(op.args[1], op.args[0]) for s in sizes for op in s.operations() if op.op == "//"]
     even = [(d, n) for d, n in even if not any(not m for m, _ in n.terms)]  # (L+1)//2 rounds up on purpose

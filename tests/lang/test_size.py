@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shardtypes.lang import Different, Equal, Facts, Size, broadcast, compare, find_witness, parse
+from shardtypes.lang import Different, Equal, Facts, Size, Undecided, broadcast, compare, find_witness, parse
 from tests.lang.strategies import Expression, assignments, cases, expressions
 
 B, L, M = Size.of("B"), Size.of("L"), Size.of("M")
@@ -58,6 +58,21 @@ def test_nonnegative_sizes_that_programs_have(text: str) -> None:
     assert size.is_nonnegative
     assert Size.maximum(0, size) == size
     assert not (size - 1000).is_nonnegative
+
+
+def test_names_of_vocabularies_that_have_nothing_in_common_are_not_told_apart() -> None:
+    facts = Facts().speaking(["B", "M"], ["d_model", "d_ff"], ["B", "H"])
+    names = {name: Size.symbol(name) for name in ("B", "M", "H", "d_model", "d_ff", "free")}
+
+    def verdict(a: str, b: str) -> type:
+        return type(compare(names[a], names[b], facts))
+
+    assert verdict("M", "H") is verdict("d_model", "d_ff") is verdict("M", "free") is Different
+    assert verdict("M", "d_model") is verdict("H", "d_ff") is Undecided
+    assert broadcast(names["M"], names["d_model"], facts) == Undecided()
+    assert isinstance(compare(names["M"], Size.const(3), facts), Different)
+    joined = facts.speaking(["M", "d_ff"])
+    assert isinstance(compare(names["B"], names["d_model"], joined), Different)
 
 
 @cases
