@@ -44,6 +44,7 @@ class Project:
 
     modules: Mapping[str, ir.Module]
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: dict[object, object] = field(default_factory=dict)  # what others found out about the whole, by their key
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)
@@ -147,9 +148,17 @@ class Project:
                     stars.append(self._linked(module, self._absolute(module, node)))
                 case ir.ImportFrom(names=names):
                     table.update((bound, node) for _, bound in names or ())
-                case ir.If(body=first, orelse=second):
-                    self._collect(module, second, table, stars)
-                    self._collect(module, first, table, stars)
+                case ir.If(test=test, body=first, orelse=second):
+                    bodies: tuple[dict[str, ir.Stmt], dict[str, ir.Stmt]] = ({}, {})
+                    self._collect(module, second, bodies[0], stars)
+                    self._collect(module, first, bodies[1], stars)
+                    either = {**bodies[0], **bodies[1]}
+                    if not _for_checkers(test):
+                        for name in bodies[0].keys() & bodies[1].keys():
+                            if isinstance(bodies[0][name], ir.Assign) or isinstance(bodies[1][name], ir.Assign):
+                                del either[name]  # one or the other
+                                table.pop(name, None)
+                    table.update(either)
                 case ir.Try(body=first, handlers=handlers, orelse=orelse, final=final):
                     for handler in handlers:
                         self._collect(module, handler, table, stars)
@@ -159,6 +168,12 @@ class Project:
                     self._collect(module, inner, table, stars)
                 case _:
                     pass
+
+
+def _for_checkers(test: ir.Expr) -> bool:
+    """``if TYPE_CHECKING:``: what the branch says is what readers are to know."""
+    name = test.id if isinstance(test, ir.Name) else test.name if isinstance(test, ir.Attr) else ""
+    return name == "TYPE_CHECKING"
 
 
 def _names(target: ir.Expr) -> Iterator[str]:

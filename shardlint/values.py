@@ -25,15 +25,28 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """The name of a dimension: from an annotation, or (``logical``) from a call that gives logical names.
+
+    ``place`` is (module, node) of the names.
+    """
+
+    name: str
+    logical: bool = False
+    place: tuple[str, int] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Dimension:
     """One dimension: its size (None: unknown) and the mesh axes it is split over, major to minor.
 
     The size is the global one, in the manual view the local one: what ``x.shape`` is there. ``axes is None`` means
-    that the sharding is not known; ``()`` that it is known to be unsharded.
+    that the sharding is not known; ``()`` that it is known to be unsharded. ``label`` is what the program calls it.
     """
 
     size: Size | None
     axes: tuple[str, ...] | None = None
+    label: Label | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +157,29 @@ class MethodValue:
 
 @dataclass(frozen=True, slots=True)
 class PartialValue:
-    """``functools.partial(func, *args, **kwargs)``, or a bound method of a project class."""
+    """``functools.partial(func, *args, **kwargs)``, or a bound method of a project class.
+
+    ``origin`` is the module and node of what findings about the arguments kept here point at.
+    """
 
     func: Value
     args: tuple[Value, ...]
     kwargs: tuple[tuple[str, Value], ...] = ()
+    origin: tuple[str, int] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedValue:
     """A function under a transformation that keeps or maps its signature: ``jit``, ``vmap``, ``grad``, …
 
-    ``kind`` is the transformation's qualified name, ``options`` its evaluated keyword arguments.
+    ``kind`` is the transformation's qualified name, ``options`` its evaluated keyword arguments; ``origin`` is the
+    module and node where mapped axes are written out.
     """
 
     kind: str
     func: Value
     options: tuple[tuple[str, Value], ...] = ()
+    origin: tuple[str, int] | None = field(default=None, compare=False)
 
 
 @dataclass(eq=False, slots=True)

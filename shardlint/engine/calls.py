@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
@@ -89,13 +90,15 @@ def call(
                 return spec
             return call_function(it, frame, func, args, kwargs, at, places)
         case PartialValue():
-            shifted = (*[at] * len(func.args), *places)
             if isinstance(func.func, ExternalValue) and func.func.qualname.startswith("jax.Array.at"):
                 return _external(
                     it, frame, func.func.qualname, [*func.args, *args], {**dict(func.kwargs), **kwargs}, at, ()
                 )
             merged = {**dict(func.kwargs), **kwargs}
-            return call(it, frame, func.func, [*func.args, *args], merged, at, shifted)
+            named = dict(zip(kwargs, places[len(args) :], strict=False))
+            shifted = (*[at] * len(func.args), *places[: len(args)], *(named.get(name, at) for name in merged))
+            result = call(it, frame, func.func, [*func.args, *args], merged, at, shifted)
+            return replace(result, origin=func.origin) if isinstance(result, WrappedValue) and func.origin else result
         case WrappedValue():
             return transforms.call_wrapped(it, frame, func, args, kwargs, at, places, operands)
         case ClassValue():
@@ -141,13 +144,13 @@ def _external(
     bounded = sharding.transform(it, frame, qualname, args, kwargs, at, operands)
     if bounded is not None:
         return bounded
-    special = transforms.make(it, qualname, args, kwargs)
+    special = transforms.make(it, qualname, args, kwargs, frame.module, operands)
     if special is not None:
         return special
     placed = sharding.call(it, frame, qualname, args, kwargs, at, operands)
     if placed is not None:
         return placed
-    control = transforms.control(it, frame, qualname, args, kwargs, at)
+    control = transforms.control(it, frame, qualname, args, kwargs, at, operands)
     if control is not None:
         return control
     spec = collectives.by_spec(it, frame, qualname, args, at, operands)

@@ -1,0 +1,51 @@
+"""Where a part of a function's result is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.values import FunctionValue, PartialValue, Value
+
+
+def result_place(func: Value, frame: Frame, path: Sequence[int] = ()) -> int | None:
+    """The node of one part of what a local function or lambda returns; None where it is not one place.
+
+    A function defined elsewhere may be right for its other callers: then the call is to blame.
+    """
+    while isinstance(func, PartialValue):
+        func = func.func
+    if not isinstance(func, FunctionValue) or func.module != frame.module:
+        return None
+    if func.closure is not frame or frame.parent is None:
+        return None
+    if isinstance(func.node, ir.Lambda):
+        values = [func.node.body]
+    else:
+        values = [node.value for node in _returns(func.node.body) if node.value is not None]
+    if len(values) != 1:
+        return None
+    expr = values[0]
+    for index in path:
+        if not isinstance(expr, ir.Sequence) or index >= len(expr.items):
+            break
+        expr = expr.items[index]
+    return expr.at
+
+
+def _returns(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Return]:
+    for node in body:
+        match node:
+            case ir.Return():
+                yield node
+            case ir.If(body=a, orelse=b) | ir.For(body=a, orelse=b) | ir.While(body=a, orelse=b):
+                yield from _returns(a + b)
+            case ir.With(body=a):
+                yield from _returns(a)
+            case ir.Try(body=a, handlers=handlers, orelse=b, final=c):
+                yield from _returns(a + b + c + tuple(s for h in handlers for s in h))
+            case ir.Match(cases=cases):
+                yield from _returns(tuple(s for _, inner in cases for s in inner))
+            case _:
+                pass

@@ -1,0 +1,43 @@
+"""Decorators of the project: which of them leave a function as it is."""
+
+from __future__ import annotations
+
+from shardlint import ir
+from shardlint.engine.strings import walk
+
+
+def passes_on(node: ir.Function | ir.Lambda) -> bool:
+    """Whether a wrapper only calls what it wraps, with all that it is given, and returns what that returns."""
+    if isinstance(node, ir.Lambda) or node.is_generator or node.is_async:
+        return False
+    kinds = {param.kind: param.name for param in node.params}
+    if kinds.keys() != {"*", "**"} or len(node.params) != 2:
+        return False
+    calls = [n for n in walk(node.body) if isinstance(n, ir.Call) and _forwards(n, kinds["*"], kinds["**"])]
+    if len(calls) != 1 or not isinstance(calls[0].func, ir.Name):
+        return False
+    held = {
+        target.id
+        for n in walk(node.body)
+        if isinstance(n, ir.Assign) and n.value is calls[0]
+        for target in n.targets
+        if isinstance(target, ir.Name)
+    }
+    assigned = [
+        target.id
+        for n in walk(node.body)
+        if isinstance(n, ir.Assign)
+        for target in n.targets
+        if isinstance(target, ir.Name) and target.id in {*held, kinds["*"], kinds["**"]}
+    ]
+    returns = [n for n in walk(node.body) if isinstance(n, ir.Return)]
+    return (
+        bool(returns)
+        and len(assigned) == len(held)
+        and all(r.value is calls[0] or (isinstance(r.value, ir.Name) and r.value.id in held) for r in returns)
+    )
+
+
+def _forwards(call: ir.Call, star: str, stars: str) -> bool:
+    wanted = [("*", star), ("**", stars)]
+    return [(a.star, a.value.id if isinstance(a.value, ir.Name) else "") for a in call.args] == wanted

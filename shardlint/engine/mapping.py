@@ -1,0 +1,262 @@
+"""``vmap`` and ``pmap``: one example goes in, every result gets the mapped dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from shardlint.engine.frames import Frame
+from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt, traced
+from shardlint.ops.registry import is_none, static_int
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    InstanceValue,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
+from shardtypes.lang import Different, Size, compare, format_shape
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+#: The mapping transformations, with their positional parameters after the function.
+MAPPINGS = {
+    "jax.vmap": ("in_axes", "out_axes", "axis_name", "axis_size", "spmd_axis_name"),
+    "jax.pmap": ("axis_name",),
+    "equinox.filter_vmap": (),
+    "equinox.filter_pmap": (),
+}
+_ZERO = IntValue(Size.const(0))
+
+
+class _Wrong(Exception):
+    """A certain mistake in the mapped axes."""
+
+    def __init__(self, message: str, witness: dict[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.witness = witness or {}
+
+
+@dataclass(slots=True)
+class _Mapped:
+    """What a call maps over: each mapped array by its name in messages, with the axis and the mapped size."""
+
+    name: str
+    lenient: bool  # equinox: only arrays are mapped, numbers and other leaves are passed on
+    sizes: list[tuple[str, Size]] = field(default_factory=list)
+    certain: bool = True  # every argument was understood
+    any: bool = False
+
+    def one(self, value: Value, axes: Value, what: str) -> Value:
+        """One example of an argument."""
+        if is_none(axes):
+            return value
+        if isinstance(axes, (SequenceValue, DictValue)):
+            return self._by_structure(value, axes, what)
+        axis = static_int(axes)
+        if axis is None:
+            self.certain = False
+            return Unknown("in_axes is not known")
+        if isinstance(value, ArrayValue):
+            return self._array(value, axis, what)
+        parts = children(value)
+        if parts is not None:
+            made = rebuilt(value, [(key, self.one(item, axes, f"{what}{_step(value, key)}")) for key, item in parts])
+            return replace(made, prefix=made.prefix[1:]) if isinstance(made, InstanceValue) else made
+        if is_leaf(value) and not self.lenient:
+            raise _Wrong(f"{what} is a number, which has no axis {axis} to map over")
+        if self.lenient and not isinstance(value, Unknown):
+            return value
+        self.certain = False
+        return Unknown("a mapped argument")
+
+    def _array(self, value: ArrayValue, axis: int, what: str) -> Value:
+        self.any = True
+        if value.dims is None:
+            self.certain = False
+            return ArrayValue(None, value.dtype)
+        rank = len(value.dims)
+        if not -rank <= axis < rank:
+            shape = format_shape([d.size for d in value.dims])
+            if self.lenient and not rank:
+                return value
+            raise _Wrong(f"{what} is {shape!r}, which has no axis {axis} to map over")
+        axis %= rank
+        size = value.dims[axis].size
+        if size is None:
+            self.certain = False
+        else:
+            self.sizes.append((what, size))
+        return replace(value, dims=value.dims[:axis] + value.dims[axis + 1 :])
+
+    def _by_structure(self, value: Value, axes: SequenceValue | DictValue, what: str) -> Value:
+        parts = children(value)
+        wanted = dict(children(axes) or [])
+        if isinstance(value, ArrayValue):
+            raise _Wrong(f"{what} is one array, in_axes has a {_kind(axes)} for it")
+        if parts is None or type(value) is not type(axes) or (isinstance(value, SequenceValue) and value.names):
+            self.certain = False
+            return Unknown("in_axes is not understood")
+        if dict(parts).keys() != wanted.keys():
+            if "list" in (_kind(axes), _kind(value)):
+                self.certain = False
+                return Unknown("in_axes is not understood")
+            raise _Wrong(f"{what} has {_entries(value)}, in_axes has {_entries(axes)} for it")
+        made = [(key, self.one(item, wanted[key], f"{what}{_step(value, key)}")) for key, item in parts]
+        return rebuilt(value, made)
+
+    def agree(self, frame: Frame) -> None:
+        """All mapped dimensions have one size."""
+        for what, size in self.sizes[1:]:
+            first, known = self.sizes[0]
+            verdict = compare(known, size, frame.facts)
+            if isinstance(verdict, Different):
+                message = f"mapped dimensions differ: {first} has {known}, {what} has {size}"
+                raise _Wrong(message, verdict.witness)
+
+
+def call_mapped(
+    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...],
+) -> Value:  # fmt: skip
+    """The result of calling a mapped function; what is certainly wrong with its axes is reported."""
+    from shardlint.engine.calls import call
+
+    short = func.kind.rpartition(".")[2]
+    options = dict(func.options)
+    mapped = _Mapped(short, lenient=func.kind.startswith("equinox."))
+    try:
+        inner, named = _arguments(mapped, options, args, kwargs, _static(options))
+        size = options.get("axis_size")
+        if isinstance(size, IntValue) and size.size is not None:
+            mapped.any = True
+            mapped.sizes.insert(0, ("axis_size", size.size))
+        mapped.agree(frame)
+        if mapped.certain and not mapped.any and "axis_size" not in options and (args or kwargs):
+            if not mapped.lenient and not _is_partly_unknown([*args, *kwargs.values()]):
+                raise _Wrong("no argument is mapped: in_axes needs an axis for at least one")
+    except _Wrong as wrong:
+        return _report(it, frame, func, at, f"{short}: {wrong.message}", wrong.witness)
+    result = call(it, frame, func.func, inner, named, at, places)
+    dim = Dimension(mapped.sizes[0][1] if mapped.sizes else None)
+    try:
+        return _stacked(result, options.get("out_axes", _ZERO), dim, "the result", mapped.lenient)
+    except _Wrong as wrong:
+        return _report(it, frame, func, at, f"{short}: {wrong.message}", wrong.witness)
+
+
+def _arguments(
+    mapped: _Mapped, options: dict[str, Value], args: list[Value], kwargs: dict[str, Value], static: frozenset[int]
+) -> tuple[list[Value], dict[str, Value]]:
+    axes = options.get("in_axes", _ZERO)
+    if isinstance(axes, SequenceValue) and not axes.names:
+        wanted = list(axes.items)
+        if len(wanted) != len(args):
+            if axes.kind != "list":  # a list may have grown unseen
+                entries = _count(len(wanted), "entry", "entries")
+                raise _Wrong(f"in_axes has {entries} for {_count(len(args), 'argument')}")
+            wanted = [Unknown("in_axes is not known")] * len(args)
+    elif is_none(axes) or static_int(axes) is not None:
+        wanted = [axes] * len(args)
+    else:
+        wanted = [Unknown("in_axes is not known")] * len(args)
+    inner = [
+        value if index in static else mapped.one(value, one, f"argument {index}")
+        for index, (value, one) in enumerate(zip(args, wanted, strict=True))
+    ]
+    named = {name: mapped.one(value, _ZERO, f"argument {name}") for name, value in kwargs.items()}
+    return inner, named
+
+
+def _static(options: dict[str, Value]) -> frozenset[int]:
+    """The positions that ``pmap`` passes on as they are."""
+    given = options.get("static_broadcasted_argnums")
+    items = given.items if isinstance(given, SequenceValue) else () if given is None else (given,)
+    return frozenset(number for item in items if (number := static_int(item)) is not None)
+
+
+def _is_partly_unknown(values: list[Value]) -> bool:
+    found = False
+
+    def look(leaf: Value) -> Value:
+        nonlocal found
+        found |= not is_leaf(leaf)
+        return leaf
+
+    for value in values:
+        map_leaves(value, look)
+    return found
+
+
+def stack(value: Value, dim: Dimension) -> Value:
+    """Results of a mapped function: every array gets the dimension in front."""
+    return _stacked(value, _ZERO, dim, "the result", True)
+
+
+def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool) -> Value:
+    if is_none(axes):
+        return value
+    if isinstance(axes, (SequenceValue, DictValue)):
+        parts, wanted = children(value), dict(children(axes) or [])
+        if isinstance(value, ArrayValue):
+            raise _Wrong(f"{what} is one array, out_axes has a {_kind(axes)} for it")
+        if parts is None or type(value) is not type(axes):
+            return Unknown("out_axes is not understood")
+        if dict(parts).keys() != wanted.keys():
+            if isinstance(value, SequenceValue) and value.kind == "list":
+                return Unknown("out_axes is not understood")
+            raise _Wrong(f"{what} has {_entries(value)}, out_axes has {_entries(axes)} for it")
+        made = [
+            (key, _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient)) for key, item in parts
+        ]
+        return rebuilt(value, made)
+    axis = static_int(axes)
+    parts = children(value)
+    if parts is not None:
+        made = [(key, _stacked(item, axes, dim, f"{what}{_step(value, key)}", lenient)) for key, item in parts]
+        result = rebuilt(value, made)
+        return replace(result, prefix=(dim, *result.prefix)) if isinstance(result, InstanceValue) else result
+    leaf = traced(value)
+    if not isinstance(leaf, ArrayValue) or axis is None:
+        return value if lenient and not isinstance(value, Unknown) else Unknown("a stacked result")
+    if leaf.dims is None:
+        return ArrayValue(None, leaf.dtype)
+    rank = len(leaf.dims)
+    if not -rank - 1 <= axis <= rank:
+        shape = format_shape([d.size for d in leaf.dims])
+        raise _Wrong(f"{what} is {shape!r} for one example: the mapped dimension cannot be its axis {axis}")
+    axis = axis if axis >= 0 else axis + rank + 1
+    return replace(leaf, dims=(*leaf.dims[:axis], dim, *leaf.dims[axis:]), weak=False)
+
+
+def _report(it: Interpreter, frame: Frame, func: WrappedValue, at: int, text: str, witness: dict[str, int]) -> Value:
+    """At the axes where they are written in this module, else at the call."""
+    if func.origin is not None and func.origin[0] == frame.module:
+        it.report(frame, "ST211", func.origin[1], text, witness, ((frame.module, at, "called here"),))
+    else:
+        it.report(frame, "ST211", at, text, witness)
+    return Unknown("an error was reported here")
+
+
+def _kind(axes: Value) -> str:
+    return "dict" if isinstance(axes, DictValue) else axes.kind if isinstance(axes, SequenceValue) else "tree"
+
+
+def _entries(value: Value) -> str:
+    if isinstance(value, DictValue):
+        return "the keys " + ", ".join(repr(key) for key, _ in value.items)
+    return _count(len(value.items) if isinstance(value, SequenceValue) else 0, "entry", "entries")
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
+def _step(value: Value, key: object) -> str:
+    return f".{key}" if isinstance(value, InstanceValue) else f"[{key!r}]"

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class GradientOfArray(Rule):
+    """
+    ## What it does
+
+    Reports `grad` and `value_and_grad` of a function whose result is not one number.
+
+    ## Why is this bad
+
+    A gradient is only defined for a single number; a mean or a sum over the examples is missing, or `has_aux=True`.
+
+    ## Example
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+    from shardtypes import f32
+
+    def f(w: f32['M'], x: f32['B M']):
+        def loss(w):
+            return jnp.square(x @ w)
+        return jax.grad(loss)(w)
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+    from shardtypes import f32
+
+    def f(w: f32['M'], x: f32['B M']):
+        def loss(w):
+            return jnp.square(x @ w).mean()
+        return jax.grad(loss)(w)
+    ```
+    """
+
+    code = "ST217"
+    name = "gradient-of-array"
