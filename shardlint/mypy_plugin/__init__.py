@@ -7,13 +7,18 @@ does not fit is reported. What is not known fits everywhere.
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+
 from mypy.plugin import Plugin
 
 from shardlint.mypy_plugin.plugin import ShardtypesPlugin
-from shardtypes import __version__ as shardtypes_version
 
-__version__ = shardtypes_version
-"""mypy keeps it with its cache, which another release of ours makes void."""
+# mypy keeps it with its cache, which another release of ours makes void.
+try:
+    __version__ = installed_version("shardtypes")
+except PackageNotFoundError:  # used from its source tree
+    __version__ = "source"
 
 
 def plugin(version: str) -> type[Plugin]:
