@@ -101,14 +101,14 @@ class run:
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
         known: set[str] = set(closure.bindings.sizes)
         method = owner is not None and not _is_static(node)
-        for index, param in enumerate(node.params):
-            type_ = resolve(it, param.annotation, module)
-            if index == 0 and method and owner is not None and param.annotation is None:
-                type_ = ClassType(owner, own=True)
         named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]
         if method and owner is not None:
             named.append(ClassType(owner))
         frame.facts = frame.facts.speaking(*vocabularies(it, named))
+        for index, param in enumerate(node.params):
+            type_ = resolve(it, param.annotation, module)
+            if index == 0 and method and owner is not None and param.annotation is None:
+                type_ = ClassType(owner, own=True)
                 if node.name in ("__init__", "__new__", "__init_subclass__") or "classmethod" in classes._decorators(
                     node
                 ):
