@@ -44,7 +44,8 @@ JAXTYPING_DTYPES = {
     "Complex64": "complex64", "Complex128": "complex128",
 }  # fmt: skip
 
-_JAXTYPING = ("jaxtyping.", "kauldron.typing.", "kauldron.ktyping.")
+#: kauldron writes jaxtyping's strings with additions of its own, such as ``'N? H W'`` for a dimension that may be absent.
+_KAULDRON = ("kauldron.typing.", "kauldron.ktyping.")
 _ARRAYS = {"jax.Array", "jax.numpy.ndarray", "numpy.ndarray", "jaxtyping.Array", "jaxtyping.ArrayLike",
            "jax.typing.ArrayLike", "chex.Array", "flax.typing.Array"}  # fmt: skip
 _SCALARS = {"int", "float", "bool", "str", "complex"}
@@ -59,8 +60,11 @@ def array_form(qualname: str) -> tuple[str | None, str] | None:
     head, _, last = qualname.rpartition(".")
     if head.split(".")[0] in ("shardtypes", "shardlib") and last in SHARDTYPES_DTYPES:
         return SHARDTYPES_DTYPES[last], "shardtypes"
-    if any(qualname.startswith(p) for p in _JAXTYPING) and last in JAXTYPING_DTYPES:
-        return JAXTYPING_DTYPES[last], "jaxtyping"
+    if last in JAXTYPING_DTYPES:
+        if qualname.startswith("jaxtyping."):
+            return JAXTYPING_DTYPES[last], "jaxtyping"
+        if qualname.startswith(_KAULDRON):
+            return JAXTYPING_DTYPES[last], "kauldron"
     return None
 
 
@@ -185,12 +189,12 @@ def _array(
     text = shape_text(it, text_expr, module)
     if text is None:
         return ArrayType(dtype, None, module, expr.at, "array")
-    if dialect == "jaxtyping" and len(items) == 2:
+    if dialect != "shardtypes" and len(items) == 2:
         base = resolve(it, items[0], module, depth + 1)
         if isinstance(base, ArrayType) and base.shape is not None:  # Float[Float[Array, 'b'], 'c'] prepends
             return AnyType("nested array annotation")
     try:
-        shape = parse(text, "jaxtyping" if dialect == "jaxtyping" else "shardtypes")
+        shape = parse(text, "shardtypes" if dialect == "shardtypes" else "jaxtyping")
     except ShapeSyntaxError:
         return ArrayType(dtype, None, module, text_expr.at, text)
     return ArrayType(dtype, shape, module, text_expr.at, text)
