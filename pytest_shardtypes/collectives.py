@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -14,6 +14,9 @@ import pytest
 from jax.sharding import Mesh, NamedSharding
 
 from pytest_shardtypes import hlo
+
+if TYPE_CHECKING:
+    from pytest_shardtypes.golden import GoldenFiles
 
 # The names of jax.lax beside the compiler's.
 ALIASES = {"psum": "all_reduce", "psum_scatter": "reduce_scatter", "collective_permute": "ppermute"}
@@ -44,6 +47,10 @@ def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Colle
 
     The axes are those of the mesh in force, else of the mesh the arguments lie on.
     """
+    return _compile(f, *args, **kwargs)[0]
+
+
+def _compile(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[tuple[Collective, ...], Mesh | None]:
     compiled = jax.jit(f).lower(*args, **kwargs).compile()
     mesh = _mesh_in_force() or _mesh_of(jax.tree.leaves((args, kwargs))) or _mesh_of_shardings(compiled)
     devices = 1 if mesh is None else mesh.size
@@ -55,18 +62,23 @@ def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Colle
             axes = None if mesh is None or entry.groups is None else _axes(entry.kind, entry.groups, mesh)
             if axes != ():  # over axes of size one nobody talks
                 found.append(Collective(entry.kind, axes, entry.bytes, entry.source))
-    return tuple(found)
+    return tuple(found), mesh
 
 
-def assert_collectives(f: Callable[..., Any], *args: Any, **counts: int) -> None:
+def assert_collectives(
+    f: Callable[..., Any], *args: Any, golden: str | None = None, files: GoldenFiles | None = None, **counts: int
+) -> None:
     """Fail unless the compiled ``f(*args)`` has exactly these numbers of collectives, as in ``all_gather=0``.
 
     Kinds that are not named are not counted. ``total=`` counts all. The test fails with the list of what is there.
+    ``golden`` names a file of ``files`` that lists all of them, which ``--shardtypes-update`` writes.
     """
+    if not counts and golden is None:
+        raise TypeError("assert_collectives needs counts, as in all_gather=0, or golden='name'")
     unknown = [name for name in counts if name not in COUNTED and name != "total"]
     if unknown:
         raise TypeError(f"assert_collectives counts {', '.join(COUNTED)} and total, not {unknown[0]!r}")
-    found = collectives(f, *args)
+    found, mesh = _compile(f, *args)
     have = Counter(entry.kind for entry in found)
     wrong = [
         f"{name}: expected {want}, the compiler put in {got}"
@@ -76,6 +88,9 @@ def assert_collectives(f: Callable[..., Any], *args: Any, **counts: int) -> None
     if wrong:
         listing = "\n".join(f"  {entry}" for entry in found) or "  no collectives at all"
         pytest.fail("\n".join([*wrong, "the compiled function has", listing]), pytrace=False)
+    if golden is not None and files is not None:
+        sizes = {} if mesh is None else dict(mesh.shape)
+        files.compare(golden, ",".join(f"{name}={size}" for name, size in sizes.items()) or "no mesh", found)
 
 
 def _mesh_in_force() -> Mesh | None:

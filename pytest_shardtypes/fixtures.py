@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from jax.sharding import AbstractMesh, Mesh
 from pytest_shardtypes import assertions, invariant, meshes
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
+from pytest_shardtypes.golden import GoldenFiles
 from pytest_shardtypes.session import RUN
 from shardtypes import layouts, placement
 
@@ -79,9 +81,15 @@ def collectives() -> Callable[..., tuple[compiled.Collective, ...]]:
 
 
 @pytest.fixture
-def assert_collectives() -> Callable[..., None]:
-    """``assert_collectives(f, *args, all_gather=0, psum=1)``: fail unless the compiled function has these numbers."""
-    return compiled.assert_collectives
+def assert_collectives(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """``assert_collectives(f, *args, all_gather=0, psum=1)``: fail unless the compiled function has these numbers.
+
+    ``assert_collectives(f, *args, golden='mlp')`` compares all of them with a file beside the test's, which
+    ``--shardtypes-update`` writes.
+    """
+    config = request.config
+    files = GoldenFiles(request.path.parent, config.rootpath, bool(config.getoption("shardtypes_update")))
+    return functools.partial(compiled.assert_collectives, files=files)
 
 
 def _wanted(request: pytest.FixtureRequest) -> MeshAxes | None:

@@ -56,6 +56,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="make each annotated function of the packages a test: it is traced for all sizes (default: on)",
     )
     group.addoption(
+        "--shardtypes-update",
+        action="store_true",
+        default=False,
+        help="write the golden files of assert_collectives(…, golden='name') anew",
+    )
+    group.addoption(
         "--shardtypes-report",
         metavar="PATH",
         default=None,

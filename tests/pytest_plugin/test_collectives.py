@@ -63,3 +63,46 @@ def test_every_kind(pytester: pytest.Pytester, run: Run) -> None:
         """
     )
     run("--shardtypes").assert_outcomes(passed=3)
+
+
+def test_golden_files(pytester: pytest.Pytester, run: Run) -> None:
+    """Missing, written, the same, changed; one file for each mesh."""
+    pytester.makeini("[pytest]\nshardtypes = true")
+    source = """
+        import jax, jax.numpy as jnp, pytest
+        from jax.sharding import PartitionSpec as P
+
+        @pytest.mark.meshes("d=2,t=4", "d=1,t=1")
+        def test_golden(assert_collectives):
+            f = jax.shard_map(lambda x: jax.lax.psum(x, 't'), in_specs=P('d', 't'), out_specs=P('d'), check_vma=False)
+            assert_collectives(f, jnp.ones((8, 8)), golden="summed")
+
+        def test_bad_name(assert_collectives):
+            with pytest.raises(ValueError, match="is to be a file's name"):
+                assert_collectives(lambda x: x, 1.0, golden="../x")
+            with pytest.raises(TypeError, match="needs counts"):
+                assert_collectives(lambda x: x, 1.0)
+    """
+    file = pytester.makepyfile(source)
+    missing = run()
+    missing.assert_outcomes(passed=1, failed=2)
+    missing.stdout.fnmatch_lines(
+        [
+            "there is no golden file golden/summed[[]d=2,t=4].txt; the function has",
+            "  1 x all_reduce over t, 32 bytes",
+            "if that is right, run once with --shardtypes-update",
+        ]
+    )
+    run("--shardtypes-update").assert_outcomes(passed=3)
+    assert (pytester.path / "golden/summed[d=2,t=4].txt").read_text() == "1 x all_reduce over t, 32 bytes\n"
+    assert (pytester.path / "golden/summed[d=1,t=1].txt").read_text() == "no collectives\n"
+    file.write_text(file.read_text().replace("psum(x, 't')", "psum(x, ('d', 't'))"))
+    changed = run()
+    changed.assert_outcomes(passed=2, failed=1)
+    changed.stdout.fnmatch_lines(
+        [
+            "the collectives are no longer those of golden/summed[[]d=2,t=4].txt:",
+            "- 1 x all_reduce over t, 32 bytes",
+            "+ 1 x all_reduce over d,t, 32 bytes",
+        ]
+    )

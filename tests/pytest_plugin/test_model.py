@@ -104,7 +104,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makepyfile(layers=MODEL)
     (pytester.path / "layers.py").rename(package / "layers.py")
     pytester.makepyprojecttoml(
-        '[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\n'
+        "[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\n"
         'pythonpath = ["."]\nshardtypes_report = "out/r.json"'
     )
     return pytester
