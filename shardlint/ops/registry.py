@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -239,9 +239,7 @@ def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx
         return Unknown(f"arguments of {short_name(qualname)} not understood")
     numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
     if not numpy_twin:
-        if qualname.startswith("jax."):
-            bound = {name: _entering(value, ctx.x64) for name, value in bound.items()}
-        return _run(found, Call(qualname, bound, ctx))
+        return viewed(Call(qualname, bound, ctx), partial(_run, found))
     inner = OpContext(ctx.facts, ctx.call, True, ctx.mesh, numpy=True)
     try:
         result = _run(found, Call(qualname, bound, inner))
@@ -263,6 +261,9 @@ def viewed(call: Call, function: ModelFunction) -> Value:
 
 
 def _run(found: Model, call: Call) -> Value:
+    if call.qualname.startswith("jax."):
+        args = {name: _entering(value, call.ctx.x64) for name, value in call.args.items()}
+        call = Call(call.qualname, args, call.ctx)
     try:
         return found.function(call)
     except UnknownArgument:

@@ -15,7 +15,19 @@ from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError
 from shardlint.ops.sharding.state import Axes, settled
 from shardlint.ops.sharding.view import View, replicated
-from shardlint.values import ArrayValue, DictValue, Dimension, Note, SequenceValue, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    ExternalValue,
+    FunctionValue,
+    MethodValue,
+    Note,
+    PartialValue,
+    SequenceValue,
+    Value,
+    WrappedValue,
+)
 
 Origin: TypeAlias = "tuple[int, int] | None"
 """Which operand and dimension a result's dimension is, unchanged; None for a new or changed one."""
@@ -56,6 +68,8 @@ class Op:
 
 Rule: TypeAlias = Callable[[Op, ArrayValue, "list[Origin]"], ArrayValue]
 Explain: TypeAlias = Callable[[Op, OpError], "OpError | None"]
+
+_FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, ExternalValue, MethodValue)
 
 SHARDING: dict[str, Rule] = {}
 EXPLAIN: dict[str, Explain] = {}
@@ -114,6 +128,8 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
     Raises OpError where the shapes are certainly wrong, or the sharding is.
     """
     ctx = call.ctx
+    if call.qualname.startswith("jax.tree") or any(isinstance(value, _FUNCTIONS) for value in call.args.values()):
+        return model(call)  # works on whole trees, or calls back
     operands = _Operands(ctx.x64)
     bare = {name: operands.bare(value, i) for i, (name, value) in enumerate(call.args.items())}
     op = Op(call, view, tuple(operands.found), tuple(operands.positions))
@@ -153,6 +169,11 @@ def unknown(value: ArrayValue) -> ArrayValue:
     return settled(value, None, unclear=EVERY_AXIS)
 
 
+def constant(value: ArrayValue) -> ArrayValue:
+    """A number in manual code."""
+    return replace(value, manual=True, pending=frozenset(), unclear=NO_AXIS, constant=True)
+
+
 def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """A new array, the same on all devices: made of constants if nothing varying went in."""
     return settled(out, [() for _ in out.dims or ()], constant=True) if out.dims is not None else unknown(out)
@@ -169,5 +190,5 @@ def with_numbers(op: Op) -> list[ArrayValue]:
         else:
             number = as_array(value)
             if number is not None:
-                arrays.append(replace(number, manual=True, pending=frozenset(), unclear=NO_AXIS, constant=True))
+                arrays.append(constant(number))
     return arrays

@@ -18,6 +18,9 @@ Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlin
 """
 
 
+LOCAL = frozenset({"local", "softmax", "scan"})
+
+
 def combined(
     op: Op, out: ArrayValue, axes: Sequence[Axes] | None, kind: Kind, operands: Sequence[ArrayValue]
 ) -> ArrayValue:
@@ -64,8 +67,8 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
     awaited = [o for o, s in zip(operands, states, strict=True) if s == "pending"]
     refined = frozenset[str]().union(*(marks(o, axis) for o in operands))
     tainted = _taint(axis, operands, states)
-    local = refined & {"local"}
-    if local and tainted == "varying":
+    local = refined & LOCAL
+    if any(axis in o.varying and not marks(o, axis) & LOCAL for o in operands):
         local = frozenset()  # corrected, perhaps, by something that knows which device this is
     if not awaited:
         if "sharded" in states:

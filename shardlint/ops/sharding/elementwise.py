@@ -9,6 +9,7 @@ from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import Op, Origin, Rule, ShardingError, names, rule, with_numbers
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import format_shape
 
@@ -60,10 +61,14 @@ def clash(op: Op, a: ArrayValue, b: ArrayValue, code: str = "ST309") -> Sharding
 
 
 def shown(op: Op, value: ArrayValue) -> str:
-    """An array's global shape with its axes, as annotations write it."""
+    return shape_text(op.view, value)
+
+
+def shape_text(view: View, value: ArrayValue) -> str:
+    """An array's global shape with its axes, quoted, as annotations write it."""
     if value.dims is None:
         return "'...'"
-    sizes = [op.view.global_size(dim.size, dim.axes or ()) for dim in value.dims]
+    sizes = [view.global_size(dim.size, dim.axes or ()) for dim in value.dims]
     return f"'{format_shape(sizes, [dim.axes for dim in value.dims])}'"
 
 

@@ -76,8 +76,11 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
         varying.discard(axis)
         if axis in source.unclear:
             unclear = unclear.plus([axis])
-        elif not clean(source, axis) or not linear:
+        elif not clean(source, axis):
             varying.add(axis)
+        elif not linear:
+            varying.add(axis)
+            marks.add((axis, "local"))
         else:
             pending.add(axis)
             marks.add((axis, "reduction"))
@@ -105,13 +108,15 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     split = [axis for k in touched for axis in (source.dims or ())[k].axes or ()]
     sound = [axis for axis in split if clean(source, axis)]
     notes = (*result.notes, *(op.note(axis, _text(op, source, touched, axis)) for axis in split))
+    kind_of = "softmax" if op.last in _SOFTMAX else "scan"
     return replace(
         result, varying=result.varying | frozenset(split), notes=notes,
-        marks=result.marks | {(axis, "local") for axis in sound},
+        marks=result.marks | {(axis, mark) for axis in sound for mark in ("local", kind_of)},
     )  # fmt: skip
 
 
 _JNP, _NN = "jax.numpy", "jax.nn"
+_SOFTMAX = frozenset({"softmax", "log_softmax", "standardize"})
 rule(names(_JNP, "sum mean nansum nanmean"), summed)
 rule([*names(_JNP, "prod nanprod std var nanstd nanvar max min amax amin nanmax nanmin all any median nanmedian "
                    "count_nonzero ptp argmax argmin nanargmax nanargmin linalg.norm"),

@@ -6,8 +6,10 @@ Marks refine the state over an axis:
 - ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table;
 - ``offset``: something replicated was added to a pending sum, which reducing will count once for every device;
 - ``reduction``: pending by a reduction that the program writes out (``jnp.sum``), not by a contraction;
+- ``split``: a dimension has the axis; where that dimension is gone without a model saying what became of the axis,
+  nothing is known;
 - ``local``: an operation that needs a whole dimension was done on every device's part, with nothing since that could
-  have made up for it.
+  have made up for it; ``softmax`` or ``scan`` (``cumsum``, ``sort``) if it was one of these.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def state(value: ArrayValue, axis: str) -> State:
     """What the value is over the axis. A sharded one may be unclear or varying besides: see ``clean``."""
     if axis in sharded(value):
         return "sharded"
-    if axis in value.unclear or not value.manual:
+    if axis in value.unclear or not value.manual or (axis, "split") in value.marks:
         return "unclear"
     if axis in (value.pending or ()):
         return "pending"
@@ -81,9 +83,28 @@ def settled(
         dims = tuple(Dimension(dim.size, one) for dim, one in zip(dims, clear, strict=True))
     found = frozenset(axis for dim in dims or () for axis in dim.axes or ())
     left = frozenset(pending) - found
+    kept = frozenset(mark for mark in marks if mark[1] != "split") | split_marks(found)
     return replace(
         value, dims=dims, manual=True, numpy=False, pending=left, varying=frozenset(varying) - left, unclear=unclear,
-        marks=frozenset(marks), constant=constant, notes=tuple(dict.fromkeys(notes))[:12],
+        marks=kept, constant=constant, notes=tuple(dict.fromkeys(notes))[:12],
+    )  # fmt: skip
+
+
+def split_marks(axes: Iterable[str]) -> frozenset[tuple[str, str]]:
+    return frozenset((axis, "split") for axis in axes)
+
+
+def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:
+    """What holds of both values of the manual view, which have the same shape as far as ``a`` goes."""
+    met = axes_met([a, b])
+    same = {axis for axis in met if state(a, axis) == state(b, axis) and marks(a, axis) == marks(b, axis)}
+    same = {axis for axis in same if (axis in a.varying) == (axis in b.varying)}
+    lost = {axis for axis in met - same if axis not in sharded(a)}
+    return replace(
+        a, pending=(a.pending or frozenset()) & frozenset(same), varying=a.varying & frozenset(same),
+        unclear=(a.unclear | b.unclear).plus(met - same), constant=a.constant and b.constant,
+        marks=frozenset(m for m in a.marks if m[0] in same) | split_marks(lost & sharded(b)),
+        notes=tuple(dict.fromkeys((*a.notes, *b.notes)))[:12],
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlint.axis_set import NO_AXIS
+from shardlint.ops.sharding.state import split_marks
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import Facts, Size
 
@@ -59,7 +60,10 @@ class View:
             dims = tuple(Dimension(self.local_size(d.size, d.axes or ()), d.axes) for d in dims)
         mine = frozenset(axis for dim in dims or () for axis in dim.axes or ())
         pending = value.pending or frozenset()
-        return replace(value, dims=dims, manual=True, pending=pending, unclear=value.unclear.minus(mine | pending))
+        return replace(
+            value, dims=dims, manual=True, pending=pending, unclear=value.unclear.minus(mine | pending),
+            marks=split_marks(mine),
+        )  # fmt: skip
 
     def leave(self, value: ArrayValue) -> ArrayValue:
         """The same array with global sizes."""
