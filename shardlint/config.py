@@ -6,10 +6,12 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shardlint import messages
+from shardlint.logical_rules import RuleList, read, rules_from
 
 _AXIS = re.compile(r"[A-Za-z_]\w*")
 
@@ -28,8 +30,8 @@ class Config:
     """All settings of a run.
 
     ``select`` and ``ignore`` are codes or beginnings of codes (``ST3``); an empty ``select`` means the rules that are
-    on by default. ``mesh`` maps an axis to its size, None where only the name is known. ``root`` is the directory that
-    patterns and ``cache_dir`` are relative to.
+    on by default. ``mesh`` maps an axis to its size, None where only the name is known. ``logical_rules`` are the lists
+    of logical axis rules that may be in force. ``root`` is what patterns and ``cache_dir`` are relative to.
     """
 
     select: tuple[str, ...] = ()
@@ -42,6 +44,7 @@ class Config:
     cache_dir: str = ".shardlint_cache"
     root: Path = field(default_factory=Path.cwd)
     source: Path | None = None
+    logical_rules: tuple[RuleList, ...] = ()
 
     def with_options(self, **changes: Any) -> Config:
         """A copy with those settings that are not None replaced."""
@@ -50,7 +53,7 @@ class Config:
     @property
     def analysis_key(self) -> str:
         """What the engine's result depends on (not what is shown of it)."""
-        return repr((sorted(self.mesh.items()), self.src))
+        return repr((sorted(self.mesh.items()), self.src, self.logical_rules))
 
 
 def find(start: Path) -> Config:
@@ -85,10 +88,11 @@ def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | No
     values: dict[str, Any] = {}
     if not isinstance(document, Mapping):
         raise ConfigError(where, messages.wrong_type("tool.shardlint", "a table", document))
+    readers: dict[str, Callable[[str, object], object]] = {**_READERS, "logical-rules": partial(_logical_rules, root)}
     for key, value in document.items():
-        reader = _READERS.get(key)
+        reader = readers.get(key)
         if reader is None:
-            raise ConfigError(where, messages.unknown_key(key, _READERS))
+            raise ConfigError(where, messages.unknown_key(key, readers))
         try:
             values[key.replace("-", "_")] = reader(key, value)
         except ValueError as error:
@@ -139,6 +143,15 @@ def _mesh(key: str, value: object) -> dict[str, int | None]:
     if not isinstance(value, dict) or not all(type(v) is int and v >= 1 for v in value.values()):
         raise ValueError(messages.wrong_type(key, "a table of axis = size, or a list of axis names", value))
     return dict(value)
+
+
+def _logical_rules(root: Path, key: str, value: object) -> tuple[RuleList, ...]:
+    if isinstance(value, dict):
+        return (RuleList(rules_from(value), "the settings"),)
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(messages.wrong_type(key, "'path:key', a list of them, or a table of name = axes", value))
+    return tuple(read(text, root) for text in texts)
 
 
 def _jobs(key: str, value: object) -> int:

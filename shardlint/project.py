@@ -44,7 +44,8 @@ class Project:
 
     modules: Mapping[str, ir.Module]
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    notes: dict[object, object] = field(default_factory=dict)  # what others found out about the whole, by their key
+    #: What was found out about the whole project once, by what it is about.
+    notes: dict[str, object] = field(default_factory=dict)
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)
@@ -212,6 +213,9 @@ _PREFIXES = (
     ("jax.tree_util.tree_map", "jax.tree.map"),
     ("jax.tree_map", "jax.tree.map"),
     ("jax._src", "jax"),
+    *((f"flax.{part}.{name}", f"jax.nn.{name}") for part in ("linen", "nnx") for name in (
+        "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax one_hot relu"
+        " relu6 selu sigmoid silu soft_sign softmax softplus standardize swish").split()),
 )
 _LIBRARIES = frozenset(
     {"shardtypes", "jax", "numpy", "jaxtyping", "einops", "flax", "equinox", "typeguard", "beartype"}

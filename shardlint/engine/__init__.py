@@ -18,6 +18,8 @@ from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.types import ArrayType, ClassType, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
+from shardlint.logical_rules import RuleList
+from shardlint.ops.sharding import View
 from shardlint.project import Project
 from shardlint.values import ClassValue, FunctionValue, InstanceValue, Unknown
 from shardtypes.lang import Bindings, Size
@@ -29,10 +31,13 @@ _RANKS = (0, 1, 2, 3)  # how many dimensions ``*name`` may stand for
 
 
 class HasMesh(Protocol):
-    """What the engine reads of the configuration: the mesh axes and their sizes."""
+    """What the engine reads of the configuration: the mesh axes with their sizes, and the lists of logical rules."""
 
     @property
     def mesh(self) -> dict[str, int | None]: ...
+
+    @property
+    def logical_rules(self) -> tuple[RuleList, ...]: ...
 
 
 def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[Event]:
@@ -54,7 +59,7 @@ class run:
     """One analysis of one module: its interpreter, with everything that it found."""
 
     def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None) -> None:
-        self.it = Interpreter(project, config.mesh if config is not None else None)
+        self.it = Interpreter(project, *(() if config is None else (config.mesh, config.logical_rules)))
         self.it.target = module.name
         self.module = module
         frame = self.it.module_frame(module.name)
@@ -99,6 +104,7 @@ class run:
     ) -> None:
         it, module = self.it, self.module.name
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
+        frame.silent = _is_patched(node)
         known: set[str] = set(closure.bindings.sizes)
         method = owner is not None and not _is_static(node)
         named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]
@@ -146,6 +152,19 @@ def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> No
 
 def _is_static(node: ir.Function) -> bool:
     return "staticmethod" in classes._decorators(node)
+
+
+def _is_patched(node: ir.Function) -> bool:
+    """Whether a decorator replaces parts of a library: then nothing is known of what they do."""
+    for decorator in node.decorators:
+        func = decorator.func if isinstance(decorator, ir.Call) else decorator
+        while isinstance(func, ir.Attr):
+            if func.name == "patch":
+                return True
+            func = func.obj
+        if isinstance(func, ir.Name) and func.id == "patch":
+            return True
+    return False
 
 
 def _functions(

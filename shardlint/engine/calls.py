@@ -260,13 +260,13 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         return Unknown("a recursive call")
     closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
     top = closure.parent is None
-    around = (frame.facts, frame.mesh, it.target, bool(frame.silent))
+    around = (frame.facts, frame.mesh, frame.rules, it.target, bool(frame.silent))
     key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and _hashable(key) and key in it.memo:
         return it.memo[key]
     count = len(it.events)
     inner = Frame(func.module, dict(bound), Bindings(), frame.facts, closure, func, silent=frame.silent, in_place=True)
-    inner.mesh = frame.mesh
+    inner.mesh, inner.rules = frame.mesh, frame.rules
     it.stack.append((frame.module, at, node))
     try:
         for param in node.params:

@@ -120,7 +120,17 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
             result = it.evaluate(it.module_frame(cls.module), statement.value)
             frame.silent -= 1
             return result
+    if name == "param" and _is_flax_module(cls):
+        return ExternalValue("flax.linen.Module.param")
     return Unknown(f"no attribute {name} known of {cls.name}")
+
+
+def _is_flax_module(cls: ClassValue) -> bool:
+    return any(
+        base.qualname == "flax.linen.Module" if isinstance(base, ExternalValue)
+        else isinstance(base, ClassValue) and base is not cls and _is_flax_module(base)
+        for base in cls.bases
+    )  # fmt: skip
 
 
 def construct(

@@ -182,6 +182,8 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, ex
     """``left op right``, with a finding at ``expr``."""
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
         return Unknown("an operator of a class")
+    if op == "@":
+        sharding.matmul(it, frame, left, right, expr.at)
     try:
         ctx = it.context(frame)
         result = ops.binary(op, known(left), known(right), ctx)
@@ -244,7 +246,7 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
 
 def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
     inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
-    inner.mesh = frame.mesh
+    inner.mesh, inner.rules = frame.mesh, frame.rules
     simple = len(expr.generators) == 1 and not expr.generators[0].conditions
     generator = expr.generators[0]
     source = evaluate(it, inner, generator.iter)

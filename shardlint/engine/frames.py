@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from shardlint import ir
 from shardlint.engine.types import Type
+from shardlint.logical_rules import RuleList
 from shardlint.values import FunctionValue, MeshValue, Value
 from shardtypes.lang import Bindings, Facts
 
@@ -28,6 +29,7 @@ class Frame:
     named: frozenset[str] = frozenset()
     declared: dict[str, ir.Expr] = field(default_factory=dict)
     jumps: list[dict[str, Value]] = field(default_factory=list)
+    rules: RuleList | None = None  # logical axis rules in force here; None where not known
     mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where not known
 
     def find(self, name: str) -> Value | None:

@@ -11,6 +11,7 @@ from shardlint.engine import calls, classes, expressions, statements
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import Type
 from shardlint.events import Event
+from shardlint.logical_rules import RuleList
 from shardlint.ops import OpContext, OpError
 from shardlint.project import Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
@@ -38,9 +39,12 @@ class StepLimit(Exception):
 class Interpreter:
     """Evaluates function bodies over abstract values and collects events for one module at a time."""
 
-    def __init__(self, project: Project, mesh: Mapping[str, int | None] | None = None) -> None:
+    def __init__(
+        self, project: Project, mesh: Mapping[str, int | None] | None = None, rules: Sequence[RuleList] = ()
+    ) -> None:
         self.project = project
         self.mesh = dict(mesh or {})
+        self.rules = tuple(rules)
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.modules: dict[str, Frame] = {}

@@ -26,6 +26,7 @@ from shardlint.values import (
     Dimension,
     InstanceValue,
     IntValue,
+    Label,
     Literal,
     MaybeValue,
     ScalarValue,
@@ -111,7 +112,8 @@ def _array(it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[
             known = bindings.variadics.get(dim.name or "...")
             dims = None if known is None else dims + [Dimension(size, axes) for size in known]
         elif dim.kind == "size" and dim.size is not None:
-            dims.append(Dimension(dim.size.substitute(bindings.sizes), axes))
+            label = Label(dim.name, False, (type_.module, type_.at)) if dim.name else None
+            dims.append(Dimension(dim.size.substitute(bindings.sizes), axes, label))
         else:
             dims.append(Dimension(None, axes))
     pending = frozenset(type_.shape.pending) if type_.shape.dialect == "shardtypes" else None
@@ -245,7 +247,9 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
             dims = promised.dims
         elif promised.dims is not None and len(dims) == len(promised.dims):
             dims = tuple(
-                Dimension(b.size if a.size is None else a.size, a.axes if b.axes is None else b.axes)
+                Dimension(
+                    b.size if a.size is None else a.size, a.axes if b.axes is None else b.axes, b.label or a.label
+                )
                 for a, b in zip(dims, promised.dims, strict=True)
             )
         return replace(value, dims=dims, dtype=value.dtype if value.dtype in dtypes.CONCRETE else promised.dtype)

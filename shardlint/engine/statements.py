@@ -227,7 +227,7 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     decided = truth(evaluate(it, frame, node.test))
     if decided is not None:
         return block(it, frame, node.body if decided else node.orelse)
-    before, facts, mesh = dict(frame.variables), frame.facts, frame.mesh
+    before, facts, around = dict(frame.variables), frame.facts, (frame.mesh, frame.rules)
     narrow(it, frame, node.test, True)
     frame.silent += frame.in_place
     first_ends = block(it, frame, node.body)
@@ -235,8 +235,8 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     frame.variables, frame.facts = before, facts
     narrow(it, frame, node.test, False)
     second_ends = block(it, frame, node.orelse)
-    if frame.mesh is not mesh:
-        frame.mesh = None  # one of the branches put another in force
+    if (frame.mesh, frame.rules) != around:
+        frame.mesh = frame.rules = None  # one of the branches put others in force
     if first_ends == second_ends:  # else what follows is a branch too
         frame.silent -= frame.in_place
     if first_ends and second_ends:
@@ -320,10 +320,10 @@ def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tu
 
 
 def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
-    expects_error, outside = False, frame.mesh
+    expects_error, outside = False, (frame.mesh, frame.rules)
     for context, target in node.items:
         entered = evaluate(it, frame, context)
-        frame.mesh = sharding.entered(entered, frame.mesh)
+        sharding.enter(frame, entered)
         func = context.func if isinstance(context, ir.Call) else context
         last = func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
         expects_error |= last in ("raises", "assertRaises", "assertRaisesRegex", "suppress", "assertRaisesWithRegex")
@@ -333,7 +333,7 @@ def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
     frame.silent += expects_error
     ended = block(it, frame, node.body)
     frame.silent -= expects_error
-    frame.mesh = outside
+    frame.mesh, frame.rules = outside
     return ended and not expects_error
 
 

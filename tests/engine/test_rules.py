@@ -7,6 +7,7 @@ import re
 import pytest
 
 from shardlint.engine import analyze
+from shardlint.logical_rules import RuleList
 from shardlint.lower import lower
 from shardlint.project import Project
 from shardlint.rules import Rule, all_rules, rule
@@ -19,6 +20,7 @@ class Settings:
         found = re.match(r"# mesh: (.*)", program)
         pairs = (part.split("=") for part in found.group(1).split(",")) if found else ()
         self.mesh: dict[str, int | None] = {name: int(size) for name, size in pairs}
+        self.logical_rules: tuple[RuleList, ...] = ()
 
 
 def codes(program: str) -> list[str]:

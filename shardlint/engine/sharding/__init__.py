@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import boundaries, constraints, meshes, specs
+from shardlint.engine.sharding import boundaries, constraints, labels, logical, meshes, rules_in_force, specs
 from shardlint.engine.sharding.boundaries import JIT, result
 from shardlint.engine.sharding.site import Site
 from shardlint.values import (
@@ -38,7 +38,10 @@ def call(
     mesh = meshes.make(qualname, args, kwargs, frame.mesh)
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
         frame.mesh = mesh  # from here on; after a ``with`` what was in force before it returns
-    return mesh if mesh is not None else constraints.place(site)
+    labels.check_contraction(site)
+    for family in (constraints.place, logical.call):
+        mesh = mesh if mesh is not None else family(site)
+    return mesh
 
 
 def transform(
@@ -62,6 +65,11 @@ def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: i
     return boundaries.transform(Site(it, frame, wrapper.func.qualname, args, dict(wrapper.kwargs), expr.at, operands))
 
 
+def matmul(it: Interpreter, frame: Frame, left: Value, right: Value, at: int) -> None:
+    """``left @ right``, before it is evaluated."""
+    labels.check_contraction(Site(it, frame, "@", (left, right), {}, at))
+
+
 def check_arguments(
     it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
     operands: tuple[ir.Expr, ...],
@@ -75,11 +83,11 @@ def attribute(value: MeshValue | SpecValue | ShardingValue, name: str) -> Value:
     return meshes.attribute(value, name) if isinstance(value, MeshValue) else specs.attribute(value, name)
 
 
-def entered(context: Value, before: MeshValue | None) -> MeshValue | None:
-    """The mesh in force inside ``with context:``; something unknown may put any mesh in force."""
-    if isinstance(context, MeshValue):
-        return context
-    return None if isinstance(context, Unknown) else before
+def enter(frame: Frame, context: Value) -> None:
+    """``with context:`` may put a mesh or logical rules in force; something unknown any mesh."""
+    if isinstance(context, (MeshValue, Unknown)):
+        frame.mesh = context if isinstance(context, MeshValue) else None
+    frame.rules = rules_in_force.entered(context, frame.rules)
 
 
 __all__ = [
@@ -88,7 +96,8 @@ __all__ = [
     "call",
     "check_arguments",
     "decorate",
-    "entered",
+    "enter",
+    "matmul",
     "meshes",
     "result",
     "specs",

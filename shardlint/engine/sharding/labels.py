@@ -1,0 +1,99 @@
+"""Names of dimensions, followed from annotations and logical names to where they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from shardlint import ir
+from shardlint.engine.sharding.site import Site
+from shardlint.engine.sharding.specs import shown
+from shardlint.logical_rules import RuleList
+from shardlint.values import ArrayValue, Dimension, Label, Literal, SpecValue, Value
+
+_EINSUM = "jax.numpy.einsum"
+_PRODUCTS = frozenset({"jax.numpy.matmul", "jax.numpy.dot", "@"})
+
+
+def named(value: ArrayValue, spec: SpecValue) -> ArrayValue:
+    """The array with these logical names; a dimension without one keeps its label."""
+    if value.dims is None or spec.entries is None or len(value.dims) != len(spec.entries):
+        return value
+    dims = tuple(
+        Dimension(dim.size, None, Label(entry[0], True, spec.place) if entry and len(entry) == 1 else dim.label)
+        for dim, entry in zip(value.dims, spec.entries, strict=True)
+    )
+    return replace(value, dims=dims)
+
+
+def check_order(
+    site: Site, value: ArrayValue, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None
+) -> bool:  # fmt: skip
+    """Two names that are exchanged against what the value's annotation calls these dimensions. False after a report.
+
+    It counts only where the exchange changes how the value lies on the mesh.
+    """
+    if value.dims is None or spec.entries is None or len(spec.entries) != len(value.dims):
+        return True
+    labels = [dim.label.name if dim.label is not None else None for dim in value.dims]
+    names = [entry[0] if entry and len(entry) == 1 else None for entry in spec.entries]
+    for i, j in combinations(range(len(names)), 2):
+        if names[i] is None or names[j] is None or names[i] == names[j]:
+            continue
+        if (names[i], names[j]) != (labels[j], labels[i]):
+            continue
+        entries = list(spec.entries)
+        entries[i], entries[j] = entries[j], entries[i]
+        if any(one.resolve(spec.entries) == one.resolve(entries) for one in lists):
+            continue
+        at = operand.at if operand is not None else site.at
+        text = f"the value is {' '.join(name or '_' for name in labels)!r}, its names {shown(spec).removeprefix('P')}"
+        site.report("ST308", at, f"{text} have {names[i]!r} and {names[j]!r} the wrong way round")
+        return False
+    return True
+
+
+def check_contraction(site: Site) -> None:
+    """Names that meet in a contraction: a value's X against a kernel's Y, where X is another dimension of the kernel.
+
+    Names that merely differ are no finding: activations and kernels often have names of their own for one dimension.
+    """
+    arrays = [value for value in _operands(site) if isinstance(value, ArrayValue)]
+    for a, i, b, k in _contracted(site, arrays):
+        for value, mine, kernel, its in ((a, i, b, k), (b, k, a, i)):
+            label, other = (value.dims or ())[mine].label, (kernel.dims or ())[its].label
+            if label is None or other is None or not other.logical or label.name == other.name:
+                continue
+            rest = [dim.label.name for n, dim in enumerate(kernel.dims or ()) if n != its and dim.label is not None]
+            if label.name not in rest:
+                continue
+            place = other.place if other.place is not None and other.place[0] == site.frame.module else None
+            names = tuple(dim.label.name if dim.label is not None else "_" for dim in kernel.dims or ())
+            text = f"{label.name!r} is contracted with {other.name!r} of a kernel whose dimensions are named {names}"
+            related = ((site.frame.module, site.at, "contracted here"),) if place else ()
+            site.report("ST403", place[1] if place else site.at, text, related)
+            return
+
+
+def _operands(site: Site) -> Sequence[Value]:
+    return site.args[1:] if site.qualname == _EINSUM else site.args
+
+
+def _contracted(site: Site, arrays: list[ArrayValue]) -> Iterator[tuple[ArrayValue, int, ArrayValue, int]]:
+    """Pairs of dimensions that are summed over together."""
+    if any(array.dims is None for array in arrays) or len(arrays) != 2 or len(_operands(site)) != 2:
+        return
+    a, b = arrays
+    if site.qualname in _PRODUCTS and a.dims and b.dims:
+        yield a, len(a.dims) - 1, b, max(len(b.dims) - 2, 0)
+    if site.qualname == _EINSUM and isinstance(site.args[0], Literal) and isinstance(site.args[0].value, str):
+        inputs, arrow, output = site.args[0].value.replace(" ", "").partition("->")
+        terms = inputs.split(",")
+        if not arrow or len(terms) != 2 or not all(map(str.isalpha, terms)):
+            return
+        if len(terms[0]) != len(a.dims or ()) or len(terms[1]) != len(b.dims or ()):
+            return
+        for i, letter in enumerate(terms[0]):
+            if letter in terms[1] and letter not in output:
+                yield a, i, b, terms[1].index(letter)

@@ -1,0 +1,245 @@
+"""Calls that name dimensions: flax's logical axes and partitioning metadata, and our functions of the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from shardlint import ir
+from shardlint.engine.annotations import resolve
+from shardlint.engine.sharding import labels, rules_in_force
+from shardlint.engine.sharding.checks import check_axes, mesh_axes
+from shardlint.engine.sharding.site import NONE, Site
+from shardlint.engine.sharding.specs import axes_of, shown
+from shardlint.engine.types import ArrayType
+from shardlint.logical_rules import RuleList
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    ExternalValue,
+    IntValue,
+    PartialValue,
+    SequenceValue,
+    SpecValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import format_shape
+
+#: ``self.param`` of a module.
+PARAM = "flax.linen.Module.param"
+_CONSTRAINT = frozenset({"with_logical_constraint"})
+_OLD_CONSTRAINT = "flax.linen.partitioning.with_sharding_constraint"
+_CONSTRAINT_OPTIONS = {_OLD_CONSTRAINT: ("fallback",)}
+_LOGICAL = frozenset({"with_logical_partitioning"})
+_PARTITIONING = frozenset({"with_partitioning"})
+_INITIALIZERS = ("jax.nn.initializers.", "flax.linen.initializers.", "flax.nnx.initializers.")
+_FACTORIES = frozenset(
+    """constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform
+    lecun_normal lecun_uniform normal ones_init orthogonal truncated_normal uniform variance_scaling xavier_normal
+    xavier_uniform zeros_init""".split()
+)
+#: What such a factory gives: an initializer.
+_MADE = "initializer"
+
+
+def call(site: Site) -> Value | None:
+    """The result of a call that names dimensions; None for any other."""
+    qualname = site.qualname
+    if rules_in_force.is_library(qualname, _CONSTRAINT) or qualname == _OLD_CONSTRAINT:
+        return _constraint(site)
+    if rules_in_force.is_library(qualname, _LOGICAL | _PARTITIONING) and not qualname.startswith("flax.nnx."):
+        return _partitioning(site)
+    if qualname.startswith(_INITIALIZERS):
+        return _initializer(site)
+    if qualname == PARAM:
+        return _param(site)
+    if qualname == "flax.linen.partitioning.param_with_axes":
+        return _param_with_axes(site)
+    if rules_in_force.is_library(qualname, rules_in_force.CONTEXTS):
+        return PartialValue(ExternalValue(qualname), tuple(site.args), tuple(site.kwargs.items()))
+    if rules_in_force.is_library(qualname, rules_in_force.SETTERS):
+        given = site.given("rules").get("rules", NONE)
+        site.frame.rules = rules_in_force.from_value(given, None)
+    return None
+
+
+def _constraint(site: Site) -> Value | None:
+    """``with_logical_constraint(x, names)``."""
+    given = site.given(
+        "x", "logical_axis_resources", *_CONSTRAINT_OPTIONS.get(site.qualname, ("rules", "mesh", "fallback"))
+    )
+    value, names = given.get("x"), given.get("logical_axis_resources")
+    operand = site.operand(1, "logical_axis_resources")
+    spec = _names(site, names, operand)
+    if value is None or spec is None:
+        return None
+    # what to do with a name that has no rule was decided where a fallback is given
+    lists = () if "fallback" in given else rules_in_force.lists(site, given.get("rules", NONE))
+    named = _check_names(site, spec, lists, operand)
+    if not isinstance(value, ArrayValue):
+        return value
+    if named and _check_rank(site, spec, value, operand):
+        named = labels.check_order(site, value, spec, lists, operand)
+    return labels.named(value, spec) if named else value
+
+
+def _partitioning(site: Site) -> Value:
+    """``with_logical_partitioning(init, names)``: an initializer whose names are known."""
+    given = site.given("fn", "names")
+    operand = site.operand(1, "names")
+    spec = _names(site, given.get("names", NONE), operand)
+    if len(site.args) > 2 or spec is None:
+        return Unknown("an initializer with names")
+    if rules_in_force.is_library(site.qualname, _LOGICAL):
+        lists = rules_in_force.lists(site, given.get("rules", NONE))
+        if _check_names(site, spec, lists, operand):
+            _check_clash(site, spec, lists, operand)
+    else:
+        check_axes(site, spec, mesh_axes(site, spec), operand)
+    return PartialValue(ExternalValue(site.qualname), (given.get("fn", NONE), spec))
+
+
+def _param(site: Site) -> Value | None:
+    """``self.param(name, init, shape, …)``."""
+    given = site.given("name", "init_fn", "shape")
+    init, shape = given.get("init_fn"), given.get("shape")
+    spec: SpecValue | None = None
+    logical = False
+    if isinstance(init, PartialValue) and isinstance(init.func, ExternalValue) and len(init.args) == 2:
+        logical = rules_in_force.is_library(init.func.qualname, _LOGICAL)
+        if logical or rules_in_force.is_library(init.func.qualname, _PARTITIONING):
+            held = init.args[1]
+            spec, init = held if isinstance(held, SpecValue) else None, init.args[0]
+    array = _made(init, shape)
+    if array is None:
+        return None
+    return _named_param(site, array, spec, logical, site.operand(1, "init_fn"))
+
+
+def _param_with_axes(site: Site) -> Value | None:
+    """``param_with_axes(name, init, shape, …, axes=names)``."""
+    given = site.given("name", "init_fn", "shape")
+    operand = site.operand(len(site.args), "axes")
+    spec = _names(site, given.get("axes", NONE), operand)
+    array = _made(given.get("init_fn"), given.get("shape"))
+    if spec is not None:
+        lists = rules_in_force.lists(site)
+        if _check_names(site, spec, lists, operand):
+            _check_clash(site, spec, lists, operand)
+    return None if array is None else _named_param(site, array, spec, True, operand)
+
+
+def _named_param(
+    site: Site, array: ArrayValue, spec: SpecValue | None, logical: bool, operand: ir.Expr | None
+) -> ArrayValue:  # fmt: skip
+    if spec is None or not _check_rank(site, spec, array, operand) or not logical:
+        return array
+    return labels.named(array, spec)
+
+
+def _initializer(site: Site) -> Value | None:
+    """``lecun_normal()`` is an initializer; what an initializer makes has the shape that it is given."""
+    last = site.qualname.rpartition(".")[2]
+    if last in _FACTORIES:
+        return ExternalValue(f"{site.qualname}.{_MADE}")
+    return _made(ExternalValue(site.qualname), site.given("key", "shape").get("shape"))
+
+
+def _made(init: Value | None, shape: Value | None) -> ArrayValue | None:
+    """What an initializer of JAX's makes of a shape; None for any other function."""
+    while isinstance(init, PartialValue):
+        init = init.func
+    if not isinstance(init, ExternalValue) or not init.qualname.startswith(_INITIALIZERS):
+        return None
+    if init.qualname.rpartition(".")[2] in _FACTORIES or not isinstance(shape, SequenceValue):
+        return None
+    return ArrayValue(tuple(Dimension(i.size if isinstance(i, IntValue) else None) for i in shape.items), None)
+
+
+def _names(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecValue | None:
+    """Logical names: a tuple of them, a spec made of them, or one of our annotations. Their place is the argument."""
+    place = (site.frame.module, operand.at) if operand is not None else None
+    match value:
+        case SequenceValue(items=items, kind="tuple"):
+            return SpecValue(tuple(axes_of(item) for item in items), place)
+        case SpecValue(entries=entries):
+            return SpecValue(entries, place or value.place)
+        case _:
+            pass
+    if operand is not None and site.qualname.startswith("shardtypes."):
+        type_ = resolve(site.it, operand, site.frame.module)
+        if isinstance(type_, ArrayType) and type_.shape is not None and type_.shape.rank is not None:
+            return SpecValue(tuple((dim.name,) if dim.name else () for dim in type_.shape.dims), place)
+    return None
+
+
+def _check_names(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None) -> bool:
+    """Names that occur twice, and names that no rule mentions. False after a report."""
+    at = operand.at if operand is not None else site.at
+    seen: set[str] = set()
+    known = frozenset[str]().union(*(one.names for one in lists))
+    for entry in spec.entries or ():
+        if entry is None or len(entry) != 1:
+            continue
+        name = entry[0]
+        if name in seen:
+            site.report("ST402", at, f"two dimensions have the logical name {name!r}: flax refuses that")
+            return False
+        seen.add(name)
+        if lists and name not in known:
+            near = get_close_matches(name, known, 1)
+            source = next((one.source for one in lists if one.source), "")
+            text = f"no rule{' of ' + source if source else ''} mentions the logical axis {name!r}"
+            text += f"; did you mean {near[0]!r}?" if near else ": the dimension is not split"
+            site.report("ST401", at, text, _rule_places(lists))
+            return False
+    return True
+
+
+def _check_clash(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None) -> None:
+    """Two dimensions of a parameter whose only rules ask for one mesh axis: one of them is never split.
+
+    Where a name has several rules the others are meant for this case, and activations are often laid out so that a
+    batch dimension goes first: neither is reported.
+    """
+    clashes = [_clash(spec, one) for one in lists]
+    if not clashes or any(clash is None for clash in clashes):
+        return
+    first, second, axis = clashes[0] or ("", "", "")
+    at = operand.at if operand is not None else site.at
+    text = f"the logical axes {first!r} and {second!r} both lie on mesh axis {axis!r}: {second!r} is not split"
+    site.report("ST402", at, text, _rule_places(lists))
+
+
+def _clash(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
+    """The name that gets an axis, the one that does not, and the axis."""
+    only = {name: axes for name, axes in rules.rules if sum(other == name for other, _ in rules.rules) == 1}
+    result = rules.resolve(spec.entries or ())
+    if result is None:
+        return None
+    for entry, axes in zip(spec.entries or (), result, strict=True):
+        wanted = only.get(entry[0]) if entry else None
+        if not wanted or axes:
+            continue
+        for other, taken in zip(spec.entries or (), result, strict=True):
+            if other and taken and other[0] in only and wanted == taken:
+                return other[0], (entry or ("",))[0], wanted[0]
+    return None
+
+
+def _check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr | None) -> bool:
+    """As many names as dimensions. False after a report."""
+    if value.dims is None or spec.entries is None or len(spec.entries) == len(value.dims):
+        return True
+    at = operand.at if operand is not None else site.at
+    if spec.place is not None and spec.place[0] == site.frame.module:
+        at = spec.place[1]
+    names = shown(spec).removeprefix("P")
+    shape = format_shape([dim.size for dim in value.dims])
+    site.report("ST404", at, f"{len(spec.entries)} names {names} for {shape!r}, which has {len(value.dims)} dimensions")
+    return False
+
+
+def _rule_places(lists: Sequence[RuleList]) -> tuple[tuple[str, int, str], ...]:
+    return tuple((*one.place, "the rules are here") for one in lists if one.place is not None)

@@ -1,0 +1,128 @@
+"""Which lists of logical rules may be in force: given with the call, by a context, by the settings, or anywhere in the
+project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.sharding.site import NONE, Site
+from shardlint.engine.sharding.specs import axes_of
+from shardlint.engine.strings import walk
+from shardlint.logical_rules import RuleList
+from shardlint.values import ExternalValue, Literal, PartialValue, SequenceValue, Value
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+#: They put rules in force: as a context manager, or from there on.
+CONTEXTS = frozenset({"logical_axis_rules", "axis_rules"})
+SETTERS = frozenset({"set_logical_axis_rules", "set_axis_rules"})
+#: Functions that are given the rules for names written elsewhere, with the position and the name of that parameter.
+_GIVEN = {
+    **dict.fromkeys(CONTEXTS | SETTERS, (0, "rules")),
+    "logical_to_mesh": (1, "rules"),
+    "logical_to_mesh_sharding": (2, "rules"),
+}
+_LIBRARIES = ("flax", "shardtypes")
+_KEY = "lists of logical rules"
+
+
+def is_library(qualname: str, names: frozenset[str]) -> bool:
+    """Whether this is one of flax's functions of these names, or ours."""
+    return qualname.partition(".")[0] in _LIBRARIES and qualname.rpartition(".")[2] in names
+
+
+def from_value(value: Value, place: tuple[str, int] | None) -> RuleList | None:
+    """A list of rules as a value of the program; None where it is not known in full."""
+    if not isinstance(value, SequenceValue) or not value.items:
+        return None
+    rules = []
+    for pair in value.items:
+        if not isinstance(pair, SequenceValue) or len(pair.items) != 2:
+            return None
+        name, axes = pair.items
+        if not isinstance(name, Literal) or not isinstance(name.value, str):
+            return None
+        rules.append((name.value, axes_of(axes)))
+    return RuleList(tuple(rules), "", place)
+
+
+def entered(context: Value, before: RuleList | None) -> RuleList | None:
+    """The rules in force inside ``with context:``."""
+    if isinstance(context, PartialValue) and isinstance(context.func, ExternalValue):
+        if is_library(context.func.qualname, CONTEXTS):
+            given = context.args[0] if context.args else dict(context.kwargs).get("rules", NONE)
+            return from_value(given, None)
+    return before
+
+
+def lists(site: Site, given: Value = NONE) -> tuple[RuleList, ...]:
+    """The lists one of which is in force at a call; empty where that is not certain. ``given`` is its own argument."""
+    if given != NONE:
+        own = from_value(given, None)
+        return (own,) if own is not None else ()
+    if site.frame.rules is not None:
+        return (site.frame.rules,)
+    return site.it.rules or in_project(site.it)
+
+
+def in_project(it: Interpreter) -> tuple[RuleList, ...]:
+    """All lists that the project puts in force somewhere; empty if it has none, or one that is not known."""
+    known = it.project.notes.get(_KEY)
+    if known is None:
+        it.project.notes[_KEY] = ()  # while looking: a module evaluated for this may come here
+        known = it.project.notes[_KEY] = _search(it)
+    return known  # type: ignore[return-value]  # what was kept above
+
+
+def _search(it: Interpreter) -> tuple[RuleList, ...]:
+    found: dict[RuleList, None] = {}
+    for name, module in it.project.modules.items():
+        for call, qualname in _calls(it, module):
+            position, keyword = _GIVEN[qualname.rpartition(".")[2]]
+            positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+            given = next((arg.value for arg in call.args if arg.keyword == keyword), None)
+            if given is None and position < len(positional):
+                given = positional[position]
+            if given is None:
+                continue
+            frame = it.module_frame(name)
+            frame.silent += 1
+            try:
+                rules = from_value(it.evaluate(frame, given), _origin(it, given, name))
+            finally:
+                frame.silent -= 1
+            if rules is None:
+                return ()
+            found[rules] = None
+    return tuple(found)
+
+
+def _calls(it: Interpreter, module: ir.Module) -> Iterator[tuple[ir.Call, str]]:
+    """The calls in a module that are given rules, with their qualified names."""
+    if not any(_imports(node) for node in module.body):
+        return
+    for node in walk(module.body):
+        if isinstance(node, ir.Call) and isinstance(node.func, (ir.Name, ir.Attr)):
+            last = node.func.id if isinstance(node.func, ir.Name) else node.func.name
+            if last in _GIVEN:
+                target = it.resolve_static(node.func, module.name)
+                if isinstance(target, ExternalValue) and is_library(target.qualname, frozenset(_GIVEN)):
+                    yield node, target.qualname
+
+
+def _imports(node: ir.Stmt) -> bool:
+    if isinstance(node, ir.Import):
+        return any(name.partition(".")[0] in _LIBRARIES for _, name in node.bindings)
+    return isinstance(node, ir.ImportFrom) and node.module.partition(".")[0] in _LIBRARIES
+
+
+def _origin(it: Interpreter, expr: ir.Expr, module: str) -> tuple[str, int]:
+    """Where the list that an expression names is written."""
+    found = it.resolve_static(expr, module) if isinstance(expr, (ir.Name, ir.Attr)) else None
+    written: ir.Expr | None = getattr(found, "expr", None)
+    if written is not None:
+        return getattr(found, "module", module), written.at
+    return module, expr.at

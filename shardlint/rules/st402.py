@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class LogicalAxisClash(Rule):
+    """
+    ## What it does
+
+    Reports a parameter two of whose dimensions ask for the same mesh axis and have no other rule, and any array two of
+    whose dimensions have one logical name.
+
+    ## Why is this bad
+
+    An axis splits one dimension of an array. The name whose rule comes first gets it; the other dimension is not split,
+    without a word. One name for two dimensions is an error in flax.
+
+    ## Example
+
+    ```python
+    import flax.linen as nn
+
+    RULES = (('embed', None), ('heads', 't'), ('mlp', 't'))
+
+    with nn.logical_axis_rules(RULES):
+        kernel = nn.with_logical_partitioning(nn.initializers.ones, ('heads', 'mlp'))
+    ```
+
+    ## Use instead
+
+    ```python
+    import flax.linen as nn
+
+    RULES = (('embed', None), ('heads', 't'), ('mlp', 't'))
+
+    with nn.logical_axis_rules(RULES):
+        kernel = nn.with_logical_partitioning(nn.initializers.ones, ('heads', 'embed'))
+    ```
+    """
+
+    code = "ST402"
+    name = "logical-axis-clash"

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class LogicalContraction(Rule):
+    """
+    ## What it does
+
+    Reports a contraction of a value's dimension with a dimension of a kernel that has another logical name, where the
+    name of the value's dimension stands at another dimension of that kernel: the kernel's names, or its dimensions, are
+    the wrong way round. The names of the value come from its annotation or from a constraint.
+
+    ## Why is this bad
+
+    Nothing fails, and the numbers are right. But the kernel is split along the wrong dimension: where the contracted
+    one is split, every device computes with a part of the kernel and the results have to be summed over the mesh.
+
+    ## Example
+
+    ```python
+    import flax.linen as nn
+    from shardtypes import f32
+
+    class Mlp(nn.Module):
+        hidden: int
+
+        @nn.compact
+        def __call__(self, x: f32['batch embed']) -> f32['batch mlp']:
+            init = nn.with_logical_partitioning(nn.initializers.ones, ('mlp', 'embed'))
+            return x @ self.param('kernel', init, (x.shape[-1], self.hidden))
+    ```
+
+    ## Use instead
+
+    ```python
+    import flax.linen as nn
+    from shardtypes import f32
+
+    class Mlp(nn.Module):
+        hidden: int
+
+        @nn.compact
+        def __call__(self, x: f32['batch embed']) -> f32['batch mlp']:
+            init = nn.with_logical_partitioning(nn.initializers.ones, ('embed', 'mlp'))
+            return x @ self.param('kernel', init, (x.shape[-1], self.hidden))
+    ```
+    """
+
+    code = "ST403"
+    name = "logical-contraction"

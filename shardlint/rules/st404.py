@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class LogicalArity(Rule):
+    """
+    ## What it does
+
+    Reports logical names whose number is not that of the array's dimensions: in a constraint, and in the names of a
+    parameter against its shape.
+
+    ## Why is this bad
+
+    Too many names are refused when the program runs on a mesh, which the tests on one device never see. With too few
+    every name after the missing one means another dimension than it says, and nothing tells.
+
+    ## Example
+
+    ```python
+    import flax.linen as nn
+    from shardtypes import f32
+
+    def heads(x: f32['B L H D']) -> f32['B L H D']:
+        return nn.with_logical_constraint(x, ('batch', 'heads', 'head_width'))
+    ```
+
+    ## Use instead
+
+    ```python
+    import flax.linen as nn
+    from shardtypes import f32
+
+    def heads(x: f32['B L H D']) -> f32['B L H D']:
+        return nn.with_logical_constraint(x, ('batch', 'length', 'heads', 'head_width'))
+    ```
+    """
+
+    code = "ST404"
+    name = "logical-arity"
