@@ -22,9 +22,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import jax
+from jax._src import core  # no public way to say in which trace an operation belongs
 from jax._src.tree_util import broadcast_prefix  # no public one in the oldest JAX that we support
 
 from shardtypes import _stats, messages
+from shardtypes.beneath import beneath
 from shardtypes.errors import ShardingError
 from shardtypes.scopes import Site
 
@@ -43,6 +45,7 @@ class Collector:
         # Tracers by identity; they are kept so that no other object gets their address.
         self._kept: list[Any] = []
         self._arguments: set[int] = set()
+        self._free: set[int] = set()
         self._decided: dict[int, Any] = {}
         self.constrains_results = False
 
@@ -53,11 +56,22 @@ class Collector:
             if error is not None:
                 self.errors.append(error)
 
-    def arguments(self, tree: Any) -> None:
-        """Note the traced arguments of the program."""
+    def arguments(self, tree: Any, given: Any) -> None:
+        """Note the traced arguments of the program, and what was given for them."""
         leaves = jax.tree_util.tree_leaves(tree)
         self._kept += leaves
         self._arguments.update(id(leaf) for leaf in leaves)
+        values = jax.tree_util.tree_leaves(given)
+        if len(values) == len(leaves):
+            self._free.update(
+                id(leaf)
+                for leaf, value in zip(leaves, values, strict=True)
+                if not getattr(value, "committed", isinstance(value, jax.ShapeDtypeStruct))
+            )
+
+    def is_free(self, value: Any) -> bool:
+        """Whether a value is an argument that nobody placed, so that the compiler may choose where it lies."""
+        return id(value) in self._free
 
     def results(self, tree: Any, out_shardings: Any) -> None:
         """Note the traced results and the ``out_shardings`` that place them, a prefix of their tree."""
@@ -129,33 +143,38 @@ def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, sit
 
     collector = _collector.get()
     if collector is None:
-        if spec.sharded and not _mark():
+        if not _mark():
             _stats.count_not_possible("inside a trace on Auto mesh axes, without a checking compile")
         return
-    if type(value).__name__ == "BatchTracer":
-        _stats.count_not_possible("inside vmap inside jit on Auto mesh axes")
+    under = beneath(value)
+    if under is None:
+        _stats.count_not_possible("a ragged value inside vmap")
         return
+    traced = under.value
     collector.asked += 1
-    rank = len(value.shape)
-    shape = tuple(value.shape)
     dtype = value.dtype
 
     def answer(sharding: Any) -> None:
         from shardtypes.layouts import layout
         from shardtypes.meshes import mesh_sizes
 
-        sharding = collector.placement(value, site, sharding)
+        if collector.is_free(traced) and not any(declared):
+            _stats.count_not_possible("an argument that was not placed, so that the compiler may choose where it lies")
+            collector.add(None)
+            return
+        sharding = collector.placement(traced, site, sharding)
         if sharding is None:
             _stats.count_not_possible("an intermediate value, under out_shardings that place the results")
             collector.add(None)
             return
         concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else getattr(sharding, "mesh", None)
-        lies = layout(sharding, mesh=concrete, shape=shape)
-        if lies.dims is None or len(lies.dims) != rank:
+        lies = layout(sharding, mesh=concrete, shape=traced.shape)
+        if lies.dims is None or len(lies.dims) != len(traced.shape):
             _stats.count_not_possible("the compiler reported a sharding without axis names")
             collector.add(None)
             return
-        reason = compare_named(declared, spec.shape.pending, lies, mesh_sizes(mesh), shape)
+        lies = lies.without(under.mapped)
+        reason = compare_named(declared, spec.shape.pending, lies, mesh_sizes(mesh), lies.shape)
         if not reason:
             collector.add(None)
             return
@@ -165,7 +184,8 @@ def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, sit
             ShardingError(messages.sharding_differs(reason, spec.text, actual, _mesh_text(mesh), advice), site)
         )
 
-    jax.debug.inspect_array_sharding(value, callback=answer)
+    with core.set_current_trace(traced._trace):
+        jax.debug.inspect_array_sharding(traced, callback=answer)
 
 
 def _mesh_text(mesh: Any) -> str:
@@ -270,7 +290,7 @@ def _check_compile(fun: Any, jit_info: Any, args: Any, kwargs: Any, make_jit: Ca
 
     @functools.wraps(fun)
     def again(*a: Any, **k: Any) -> Any:
-        collector.arguments((a, k))
+        collector.arguments((a, k), (args, kwargs))
         made = fun(*a, **k)
         collector.results(made, out_shardings)
         return made

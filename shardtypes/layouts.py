@@ -91,6 +91,17 @@ class Layout:
         sharding = self._concrete()
         return dict(sharding.devices_indices_map(self.shape)) if sharding is not None else {}
 
+    def without(self, positions: Sequence[int]) -> Layout:
+        """The layout of one example, after ``vmap`` took away these dimensions, one after the other."""
+        if not positions:
+            return self
+        shape, dims = list(self.shape), list(self.dims) if self.dims is not None else None
+        for position in positions:
+            del shape[position]
+            if dims is not None:
+                del dims[position]
+        return Layout(tuple(shape), tuple(dims) if dims is not None else None, self.mesh, self.pending)
+
     def _concrete(self) -> Sharding | None:
         if isinstance(self.mesh, jax.sharding.Mesh) and self.dims is not None:
             return NamedSharding(self.mesh, PartitionSpec(*self.spec))

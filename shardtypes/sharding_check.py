@@ -12,6 +12,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from shardtypes import _stats, messages
+from shardtypes.beneath import Beneath, beneath
 from shardtypes.errors import ShardingError
 from shardtypes.layouts import Axes, Layout, axes_of_spec, layout, normalise, same_indices
 from shardtypes.logical_axes import resolve_axes, rules_in_force
@@ -56,10 +57,15 @@ def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     if isinstance(value, jax.core.Tracer):
         if view.manual:
             _check_manual(spec, value, view, site)
-        elif not view.bound or spec.sharded:
-            _check_traced(spec, value, view, site)
-        return
-    sharding = getattr(value, "sharding", None)
+            return
+        under = beneath(value)
+        if under is None or isinstance(under.value, jax.core.Tracer):
+            if not view.bound or spec.sharded:
+                _check_traced(spec, value, view, site)
+            return
+    else:
+        under = Beneath(value)
+    sharding = getattr(under.value, "sharding", None)
     if type(sharding) is SingleDeviceSharding and not spec.sharded and not rules_in_force():
         return
     if sharding is None or view.manual:
@@ -70,10 +76,10 @@ def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     if mesh is None and type(sharding) is SingleDeviceSharding:
         _stats.count_not_possible(NO_MESH)
         return
-    key = (sharding, mesh, value.shape, rules_in_force())
+    key = (sharding, mesh, under.value.shape, under.mapped, tuple(view.bound), rules_in_force())
     reason = spec.verdicts.get(key)
     if reason is None:
-        reason = _compare_concrete(spec, value, sharding, mesh)
+        reason = _compare_concrete(spec, under, mesh, view)
         if len(spec.verdicts) > 256:
             spec.verdicts.clear()
         spec.verdicts[key] = reason
@@ -115,10 +121,14 @@ def _unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str
     return AGREES
 
 
-def _compare_concrete(spec: ArraySpec, value: Any, sharding: Any, mesh: Any) -> str:
-    declared = claims(spec, value.ndim)
+def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) -> str:
+    value = under.value
+    sharding, shape = value.sharding, under.example(value.shape)
+    declared = claims(spec, len(shape))
     if declared is None:
         return AGREES
+    if view.bound:  # what is declared over an axis of vmap is mapped away
+        declared = tuple(None if axes and view.bound.keys() & set(axes) else axes for axes in declared)
     own = sharding.mesh if isinstance(sharding, NamedSharding) else None
     reference = mesh if mesh is not None else own
     sizes = mesh_sizes(reference)
@@ -128,7 +138,7 @@ def _compare_concrete(spec: ArraySpec, value: Any, sharding: Any, mesh: Any) -> 
         if type(sharding) is SingleDeviceSharding:
             return SKIPPED + NO_MESH
         return _compare_unnamed(spec, declared, value, sharding)
-    unknown = _unknown_axis(spec, declared, sizes)
+    unknown = _unknown_axis(spec, declared, {**sizes, **view.bound})
     if unknown:
         return unknown
     if type(sharding) is SingleDeviceSharding:
@@ -140,7 +150,9 @@ def _compare_concrete(spec: ArraySpec, value: Any, sharding: Any, mesh: Any) -> 
         own_sizes = mesh_sizes(actual.mesh)
         used = {a for axes in actual.dims for a in axes}
         if used <= sizes.keys() and all(own_sizes.get(a) == sizes[a] for a in used | _axes(declared) if a in own_sizes):
-            return compare_named(declared, spec.shape.pending, actual, sizes, value.shape)
+            return compare_named(declared, spec.shape.pending, actual.without(under.mapped), sizes, shape)
+    if under.mapped:
+        return SKIPPED + "axis names differ, inside vmap"
     return _compare_maps(declared, actual, reference, value)
 
 

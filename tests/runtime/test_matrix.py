@@ -1,0 +1,174 @@
+"""Every transformation on every kind of mesh, with the device map as the oracle.
+
+A value is placed in one way and declared in another: an error exactly where the devices would hold other parts of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+from shardtypes import f32
+
+SHAPE = (8, 16)
+
+# Every way in which d and t can lie on two dimensions.
+DIMS = [
+    dims
+    for dims in itertools.product([(), ("d",), ("t",), ("d", "t"), ("t", "d")], repeat=2)
+    if len(set(dims[0] + dims[1])) == len(dims[0] + dims[1])
+]
+
+MESHES = {
+    "auto": (AxisType.Auto, AxisType.Auto),
+    "explicit": (AxisType.Explicit, AxisType.Explicit),
+    "mixed": (AxisType.Explicit, AxisType.Auto),
+}
+
+Function = Callable[[jax.Array], jax.Array]
+
+
+def spec(dims: Any) -> P:
+    return P(*(axes or None for axes in dims))
+
+
+def declared(dims: Any) -> Function:
+    """A checked function whose parameter is declared so."""
+
+    def f(x: Any) -> Any:
+        return x * 2.0
+
+    f.__annotations__ = {"x": f32[" ".join("/".join((n, *axes)) for n, axes in zip("BM", dims, strict=True))]}
+    return st.typechecked(f)
+
+
+def in_scan(f: Function) -> Function:
+    return lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]
+
+
+def over_scan(f: Function) -> Function:
+    return lambda x: jax.lax.scan(lambda c, x: (c, f(x)), 0.0, x)[1]
+
+
+def in_while(f: Function) -> Function:
+    return lambda x: jax.lax.while_loop(lambda c: c[1] < 2, lambda c: (f(c[0]), c[1] + 1), (x, 0))[0]
+
+
+def in_cond(f: Function) -> Function:
+    return lambda x: jax.lax.cond(x.sum() > 0, f, lambda x: x * 2.0, x)
+
+
+def in_custom_vjp(f: Function) -> Function:
+    @jax.custom_vjp
+    def g(x: jax.Array) -> jax.Array:
+        return f(x)
+
+    g.defvjp(lambda x: (f(x), None), lambda _, ct: (ct,))
+    return jax.grad(lambda x: g(x).sum())
+
+
+UNDER_JIT: dict[str, Callable[[Function], Function]] = {
+    "jit": lambda f: f,
+    "nested jit": lambda f: jax.jit(lambda x: f(x) + 1),
+    "scan": in_scan,
+    "scanned over": over_scan,
+    "while": in_while,
+    "cond": in_cond,
+    "remat": jax.checkpoint,
+    "grad": lambda f: jax.grad(lambda x: f(x).sum()),
+    "grad of remat": lambda f: jax.grad(jax.checkpoint(lambda x: f(x).sum())),
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,))[1],
+    "custom_vjp": in_custom_vjp,
+    "vmap": jax.vmap,
+    "vmap of vmap": lambda f: jax.vmap(jax.vmap(f, in_axes=2), in_axes=1),
+    "vmap of grad": lambda f: jax.vmap(jax.grad(lambda x: f(x).sum())),
+    "scan of grad": lambda f: in_scan(jax.grad(lambda x: f(x).sum())),
+}
+
+EAGERLY: dict[str, Callable[[Function], Function]] = {
+    "call": lambda f: f,
+    "grad": lambda f: jax.grad(lambda x: f(x).sum()),
+    "vmap": jax.vmap,
+    "vmap of vmap": lambda f: jax.vmap(jax.vmap(f, in_axes=2), in_axes=1),
+    "vmap of grad": lambda f: jax.vmap(jax.grad(lambda x: f(x).sum())),
+}
+
+
+# Where a value has a dimension of size 1 more, for the transformation to take away.
+MAPPED = {"scanned over": (0,), "vmap": (0,), "vmap of vmap": (1, 3), "vmap of grad": (0,)}
+
+
+def placed(dims: Any, mapped: tuple[int, ...], mesh: Mesh) -> jax.Array:
+    shape, entries = list(SHAPE), list(dims)
+    for at in mapped:
+        shape.insert(at, 1)
+        entries.insert(at, ())
+    return jax.device_put(jnp.ones(shape), NamedSharding(mesh, spec(entries)))
+
+
+def mesh_of(kind: str) -> Mesh:
+    return jax.make_mesh((2, 4), ("d", "t"), axis_types=MESHES[kind])
+
+
+def same(a: Any, b: Any, mesh: Mesh) -> bool:
+    """Whether every device holds the same part under both."""
+    maps = [NamedSharding(mesh, spec(dims)).devices_indices_map(SHAPE) for dims in (a, b)]
+    return maps[0] == maps[1]
+
+
+def pairs(kind: str, salt: int) -> list[tuple[Any, Any]]:
+    """Placements with the right declaration, and with another one. All of them with ``ORACLE_CASES`` in the
+    environment, else a share that differs from one transformation to the next."""
+    placements = [dims for dims in DIMS if kind != "mixed" or ("t", "d") not in dims]  # JAX itself drops t there
+    count = len(placements)
+    chosen = range(count) if "ORACLE_CASES" in os.environ else range(salt % 4, count, 4)
+    found = []
+    for i in chosen:
+        found += [(placements[i], placements[i]), (placements[i], placements[(i * 5 + 1 + salt) % count])]
+    return found
+
+
+def verify(
+    run: Callable[[Function, jax.Array], Any], mesh: Mesh, mapped: tuple[int, ...], cases: list[tuple[Any, Any]]
+) -> None:
+    wrong: list[str] = []
+    for actual, wanted in cases:
+        x = placed(actual, mapped, mesh)
+        message = ""
+        try:
+            run(declared(wanted), x)
+        except st.ShardingError as error:
+            message = str(error)
+        if bool(message) == same(actual, wanted, mesh):
+            wrong.append(f"{actual} declared {wanted}: {message or 'no error'}")
+        elif message:
+            assert "declared f32['" in message and "parameter 'x'" in message
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kind", MESHES)
+@pytest.mark.parametrize("name", UNDER_JIT)
+def test_under_jit(name: str, kind: str) -> None:
+    mesh = mesh_of(kind)
+    with jax.set_mesh(mesh):
+        run = UNDER_JIT[name]
+        verify(lambda f, x: jax.jit(run(f))(x), mesh, MAPPED.get(name, ()), pairs(kind, list(UNDER_JIT).index(name)))
+
+
+@pytest.mark.parametrize("kind", MESHES)
+@pytest.mark.parametrize("name", EAGERLY)
+def test_eagerly(name: str, kind: str) -> None:
+    mesh = mesh_of(kind)
+    with jax.set_mesh(mesh):
+        run = EAGERLY[name]
+        verify(lambda f, x: run(f)(x), mesh, MAPPED.get(name, ()), pairs(kind, list(EAGERLY).index(name)))
