@@ -46,6 +46,8 @@ class Project:
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: What was found out about the whole project once, by what it is about.
     notes: dict[str, object] = field(default_factory=dict)
+    #: What was found out about the whole project once, by what it is about.
+    notes: dict[str, object] = field(default_factory=dict)
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from shardlint import ir
-from shardlint.engine import classes, statements, strings
+from shardlint.engine import classes, enforcement, statements, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
@@ -127,6 +127,8 @@ class run:
                 _open_rank(it, frame, type_, rank)
             frame.variables[param.name] = parameter_value(it, frame, param, type_)
         strings.check_result_names(it, frame, node, module, known)
+        enforcement.check_decorators(it, frame, node)
+        enforcement.check_jitted(it, frame, node)
         frame.named = frozenset(frame.bindings.sizes) | known
         promise = resolve(it, node.returns, module)
         if says_something(promise) and not node.is_generator:

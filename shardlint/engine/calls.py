@@ -10,6 +10,7 @@ from shardlint.engine import builtin, classes, collectives, matching, mutation, 
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
+from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import constant, known
 from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
 from shardlint.ops import OpError
@@ -130,6 +131,8 @@ def _method(
         ctx = it.context(frame, at)
         plain = {name: known(value) for name, value in kwargs.items()}
         result = ops.method(func.receiver, func.name, [known(a) for a in args], plain, ctx)
+        if func.name == "reshape" and not kwargs:
+            _check_order(it, frame, func.receiver, result, at)
         it.keep_facts(frame, ctx)
         it.note_unmodelled(result)
         return result
@@ -164,9 +167,18 @@ def _external(
         return Unknown("a question about a type")
     try:
         plain = {name: known(value) for name, value in kwargs.items()}
-        return it.apply(frame, qualname, [known(a) for a in args], plain, at)
+        result = it.apply(frame, qualname, [known(a) for a in args], plain, at)
+        if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:
+            _check_order(it, frame, args[0], result, at)
+        return result
     except OpError as error:
         return it.op_error(frame, error, at, operands)
+
+
+def _check_order(it: Interpreter, frame: Frame, before: Value, after: Value, at: int) -> None:
+    message = permuted(before, after)
+    if message is not None:
+        it.report(frame, "ST207", at, message)
 
 
 def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:

@@ -41,3 +41,20 @@ def passes_on(node: ir.Function | ir.Lambda) -> bool:
 def _forwards(call: ir.Call, star: str, stars: str) -> bool:
     wanted = [("*", star), ("**", stars)]
     return [(a.star, a.value.id if isinstance(a.value, ir.Name) else "") for a in call.args] == wanted
+
+
+def keeps_signature(node: ir.Function) -> str | None:
+    """Whether what a decorator returns shows the signature of what it wraps: ``hidden`` where it certainly does not,
+    ``wraps`` where ``functools.wraps`` tells of it, None where it is not known."""
+    inner = {n.name: n for n in node.body if isinstance(n, ir.Function)}
+    returned = [n for n in node.body if isinstance(n, ir.Return)]
+    if len(returned) != 1 or not isinstance(returned[0].value, ir.Name) or len(node.params) != 1:
+        return None
+    found = inner.get(returned[0].value.id)
+    if found is None or any(isinstance(n, ir.Attr) and n.name.startswith("__") for n in walk(node.body)):
+        return None
+    if not found.decorators:
+        return "hidden"
+    wraps = [d.func for d in found.decorators if isinstance(d, ir.Call)]
+    named = [f.name if isinstance(f, ir.Attr) else f.id if isinstance(f, ir.Name) else "" for f in wraps]
+    return "wraps" if len(found.decorators) == 1 and named == ["wraps"] else None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from shardlint import ir, ops
 from shardlint.engine import annotations as reading
 from shardlint.engine import calls, classes, expressions, statements
+from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import Type
 from shardlint.events import Event
@@ -171,6 +172,15 @@ class Interpreter:
                 for name in _global_names(source.body):
                     frame.variables[name] = Unknown("assigned by a function")
         return frame
+
+    @property
+    def classes(self) -> ClassIndex:
+        """What the project does with its classes."""
+        found = self.project.notes.get("classes")
+        if not isinstance(found, ClassIndex):
+            found = ClassIndex(self.project.modules.values())
+            self.project.notes["classes"] = found
+        return found
 
     def fields(self, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
         return classes.fields(self, cls)

@@ -1,0 +1,73 @@
+"""A reshape that gives the dimensions of its operand in another order: its elements stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from shardlint.values import ArrayValue, Value
+from shardtypes.lang import Size, format_shape
+
+_MAX_RANK = 6
+
+
+def permuted(before: Value, after: Value) -> str | None:
+    """What is wrong with a reshape, as a message; None where nothing certainly is."""
+    if not (isinstance(before, ArrayValue) and isinstance(after, ArrayValue)):
+        return None
+    source, target = _sizes(before), _sizes(after)
+    if source is None or target is None or len(source) > _MAX_RANK or len(set(source)) < len(source):
+        return None
+    if sum(size.constant is None for size in source) < 2:
+        return None
+    if _contiguous(source, target) or not _regroups(source, target):
+        return None
+    shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
+    return f"reshape from {shapes[0]!r} to {shapes[1]!r} keeps the order of the elements: transpose the dimensions"
+
+
+def _sizes(value: ArrayValue) -> list[Size] | None:
+    """The sizes other than 1, if all are known."""
+    sizes = [dim.size for dim in value.dims or ()]
+    known = [size for size in sizes if size is not None]
+    return [size for size in known if size != 1] if len(known) == len(sizes) and sizes else None
+
+
+def _product(sizes: Sequence[Size]) -> Size:
+    result = Size.const(1)
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def _contiguous(source: list[Size], target: list[Size]) -> bool:
+    """Whether the target's dimensions are neighbours of the source joined, in their order."""
+    i = 0
+    for size in target:
+        for j in range(i + 1, len(source) + 1):
+            if _product(source[i:j]) == size:
+                i = j
+                break
+        else:
+            return False
+    return i == len(source)
+
+
+def _regroups(source: list[Size], target: list[Size]) -> bool:
+    """Whether each target dimension is a product of source dimensions, each of them used once."""
+    rest = list(source)
+    for size in target:
+        found = next(
+            (
+                chosen
+                for count in range(1, len(rest) + 1)
+                for chosen in combinations(rest, count)
+                if _product(chosen) == size
+            ),
+            None,
+        )
+        if found is None:
+            return False
+        for part in found:
+            rest.remove(part)
+    return not rest
