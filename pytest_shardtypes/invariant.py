@@ -6,37 +6,18 @@ import inspect
 import itertools
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from pytest_shardtypes import intermediates
+from pytest_shardtypes.differences import Difference, compare
 from pytest_shardtypes.meshes import resized
 from shardtypes.errors import ShardTypeError
 from shardtypes.partition_specs import make_shardings
-
-# Reductions over other groupings round differently: about the square root of the type's precision.
-_TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 4e-2}
-_TOLERANCE |= {"complex128": 1e-9, "complex64": 1e-4}
-_COARSE = 0.25  # eight bits and fewer
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first leaf of the result that is not the same, and how far off it is (relative to the largest value)."""
-
-    leaf: str
-    error: float
-    factor: float | None
-
-    def __str__(self) -> str:
-        if self.factor is not None:
-            return f"result{self.leaf} is {self.factor:g} times what one device gives"
-        return f"result{self.leaf} is off by {self.error:.3g} of its largest value"
 
 
 def mesh_invariant(f: Callable[..., Any], *args: Any, tolerance: float | None = None) -> None:
@@ -60,24 +41,29 @@ def mesh_invariant(f: Callable[..., Any], *args: Any, tolerance: float | None = 
         if difference is not None:
             wrong.append((wide, difference))
     if wrong:
-        pytest.fail("\n".join(_explain(mesh.shape, axes, difference) for axes, difference in wrong), pytrace=False)
+        said = [_explain(mesh.shape, axes, difference) for axes, difference in wrong]
+        said += _where(f, host, mesh, wrong[0][0])
+        pytest.fail("\n".join(said), pytrace=False)
 
 
-def compare(reference: Any, result: Any, tolerance: float | None = None) -> Difference | None:
-    """The first leaf in which two results differ."""
-    left, tree = jax.tree_util.tree_flatten_with_path(reference)
-    right, other = jax.tree_util.tree_flatten_with_path(result)
-    if str(tree) != str(other):
-        return Difference(f" has another structure: {other} instead of {tree}", float("inf"), None)
-    for (path, a), (_, b) in zip(left, right, strict=True):
-        name = jax.tree_util.keystr(path)
-        if np.shape(a) != np.shape(b):
-            return Difference(f"{name} has shape {np.shape(b)} instead of {np.shape(a)}; it", float("inf"), None)
-        allowed = _tolerance(np.asarray(a).dtype) if tolerance is None else tolerance
-        error, factor = _error(_wide(a), _wide(b), allowed)
-        if error > allowed:
-            return Difference(name, error, factor)
-    return None
+def _where(f: Callable[..., Any], host: tuple[Any, ...], mesh: Mesh, wide: tuple[str, ...]) -> list[str]:
+    """The first annotated value on the way that is not the same, found by running both meshes once more."""
+    sizes = {name: mesh.shape[name] if name in wide else 1 for name in mesh.axis_names}
+    meshes = (resized(mesh, dict.fromkeys(mesh.axis_names, 1)), resized(mesh, sizes))
+    try:
+        # Under jit, for shard_map outside of it does not call back from every device.
+        one, many = (_record(f, host, on, jax.jit) for on in meshes)
+    except Exception:  # noqa: BLE001 - a function that cannot be under jit is run as it is
+        try:
+            one, many = (_record(f, host, on, lambda f: f) for on in meshes)
+        except Exception as error:  # noqa: BLE001 - it ran before: what fails is the recording, and is said
+            return [f"the annotated values on the way could not be recorded: {type(error).__name__}: {error}"]
+    found = intermediates.first_difference(one, many)
+    if found is not None:
+        return [f"the first annotated value that differs: {found}"]
+    if not one.values:
+        return ["no annotated value on the way: annotate the functions that it calls to see where it goes wrong"]
+    return [f"the {len(one.values)} annotated values on the way are the same: it goes wrong behind them"]
 
 
 def _subsets(mesh: Mesh) -> Iterator[tuple[str, ...]]:
@@ -95,16 +81,24 @@ def _explain(sizes: Mapping[str, int], axes: tuple[str, ...], difference: Differ
         text += f"; {n:g} is the number of devices along it: a reduction over it is done twice, or done to a copy"
     elif difference.factor is not None and np.isclose(difference.factor * n, 1):
         text += f"; that is one part in {n:g}: a reduction over it is missing"
+    elif difference.dimension is not None:
+        text += "; shards are put together in another order, or along another dimension, than they were split"
     else:
         text += "; a reduction over it may be missing (psum, psum_scatter), or one shard taken for the whole"
     return text
 
 
-def _run(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh) -> Any:
+def _record(f: Any, host: Any, mesh: Mesh, prepare: Callable[..., Any]) -> intermediates.Recording:
+    with intermediates.recorded() as recording:
+        _run(f, host, mesh, prepare)
+    return recording
+
+
+def _run(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh, prepare: Callable[..., Any] = lambda f: f) -> Any:
     with jax.set_mesh(mesh):
         placed = [_place(arg, hint, mesh) for arg, hint in zip(args, _hints(f, len(args)), strict=True)]
         try:
-            result = f(*placed)
+            result = prepare(f)(*placed)
         except ValueError as error:
             if "incompatible devices" not in str(error):
                 raise
@@ -143,33 +137,3 @@ def _place(arg: Any, hint: Any, mesh: Mesh) -> Any:
 
 def _to_host(leaf: Any) -> Any:
     return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
-
-
-def _tolerance(dtype: np.dtype[Any]) -> float:
-    if not jnp.issubdtype(dtype, jnp.inexact):
-        return 0.0
-    return _TOLERANCE.get(dtype.name, _COARSE)
-
-
-def _wide(leaf: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    array = np.asarray(leaf)
-    if jnp.issubdtype(array.dtype, jnp.complexfloating):
-        return array.astype(np.complex128)
-    return array.astype(np.float64)
-
-
-def _error(a: Any, b: Any, allowed: float) -> tuple[float, float | None]:
-    if a.size == 0:
-        return 0.0, None
-    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
-        return float("inf"), None
-    finite = np.isfinite(a)
-    a, b = a[finite], b[finite]
-    scale = float(np.max(np.abs(a), initial=0.0)) or 1.0
-    error = float(np.max(np.abs(a - b), initial=0.0)) / scale
-    if error <= allowed:
-        return error, None
-    at = int(np.argmax(np.abs(a)))
-    factor = float(np.real(b[at] / a[at])) if a[at] != 0 else 0.0
-    same = factor != 0 and bool(np.allclose(b, a * factor, rtol=max(allowed, 1e-6), atol=max(allowed, 1e-6) * scale))
-    return error, factor if same else None

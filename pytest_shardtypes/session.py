@@ -65,7 +65,7 @@ class Run:
         if self._configured:
             return
         self._configured = True
-        from pytest_shardtypes import fixtures
+        from pytest_shardtypes import explaining, fixtures
 
         assert self.hook is not None
         if self.options.trace:
@@ -75,6 +75,7 @@ class Run:
             self.config.pluginmanager.register(self.tracing, "shardtypes-tracing")
         self.config.pluginmanager.register(self, "shardtypes-run")
         self.config.pluginmanager.register(fixtures, "shardtypes-fixtures")
+        self.config.pluginmanager.register(explaining, "shardtypes-explaining")
         if self.forced is not None:
             self.forced.force()
 
