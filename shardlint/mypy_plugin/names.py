@@ -12,6 +12,7 @@ INFERRED: Final = f"{STATIC}.inferred"
 RETURNED: Final = f"{STATIC}.returned"
 ASSIGNED: Final = f"{STATIC}.assigned"
 FAILED: Final = f"{STATIC}.failed"
+PREPARE: Final = f"{STATIC}.prepare"
 
 DTYPES_MODULE: Final = "shardtypes.dtypes"
 DTYPE_BASE: Final = "shardtypes.dtypes.ArrayDType"

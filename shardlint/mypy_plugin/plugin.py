@@ -14,6 +14,7 @@ from mypy.plugin import (
     AnalyzeTypeContext,
     AttributeContext,
     ClassDefContext,
+    DynamicClassDefContext,
     FunctionContext,
     FunctionSigContext,
     MethodContext,
@@ -23,10 +24,10 @@ from mypy.plugin import (
 )
 from mypy.types import FunctionLike, Type
 
-from shardlint.mypy_plugin import calls
+from shardlint.mypy_plugin import calls, parallel
 from shardlint.mypy_plugin.annotations import annotated, array_annotation, stacked_annotation
 from shardlint.mypy_plugin.checks import PromiseChecks
-from shardlint.mypy_plugin.errors import Reporter
+from shardlint.mypy_plugin.errors import INTERNAL, Reporter
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.guard import Guard
@@ -38,6 +39,7 @@ from shardlint.mypy_plugin.names import (
     DTYPES_MODULE,
     FAILED,
     JAX_ARRAY,
+    PREPARE,
     RETURNED,
     STACKED,
     STATIC,
@@ -65,6 +67,7 @@ class ShardtypesPlugin(Plugin):
         self.report = Reporter(self.settings)
         self.checks = PromiseChecks(self.report)
         self.operations = Operations(self.forms, self.report)
+        self._prepared: dict[str, MypyFile] = {}
 
     def _require_settings(self) -> None:
         """Settings that cannot be read end the run: mypy prints the one line and exits with status 2."""
@@ -88,12 +91,38 @@ class ShardtypesPlugin(Plugin):
             return [(NORMAL_PRIORITY, STATIC, -1)]
         if not _is_users(file.fullname, file.path):
             return []
+        changed = self._prepare_in_worker(file) if parallel.is_serialized(file) else self._prepare(file)
+        return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if changed else []
+
+    def _prepare(self, file: MypyFile) -> bool:
         try:
-            changed = rewrite(file)
+            return rewrite(file)
         except Exception as error:  # noqa: BLE001  there is no context to report it in: the file itself reports it
             fail_in(file, self.guard.failure(f"reading {file.path}", error))
-            changed = True
-        return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if changed else []
+            return True
+
+    def _prepare_in_worker(self, file: MypyFile) -> bool:
+        if not mentions_annotations(file.path):
+            return False
+        try:
+            parallel.ask_for_preparation(file, self.options)
+        except Exception as error:  # noqa: BLE001  as above
+            parallel.report_in(file, self.guard.failure(f"reading {file.path}", error), INTERNAL.code)
+        return True
+
+    def get_dynamic_class_hook(self, fullname: str) -> Callable[[DynamicClassDefContext], None] | None:
+        return self._prepare_here if fullname == PREPARE else None
+
+    def _prepare_here(self, ctx: DynamicClassDefContext) -> None:
+        """In a worker, at the first statement of a file. mypy may analyse a statement more than once."""
+        file = ctx.api.modules[ctx.api.cur_mod_id]
+        if self._prepared.get(file.fullname) is file:
+            return
+        self._prepared[file.fullname] = file
+        try:
+            rewrite(file, stub_imported=True)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
+            ctx.api.fail(self.guard.failure(f"reading {file.path}", error), ctx.call, code=INTERNAL)
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == JAX_ARRAY:

@@ -68,8 +68,14 @@ _MENTION = re.compile(rb"\b(?:shardtypes|jaxtyping)\b|\b(?:" + _NAMES + rb")(?:\
 
 
 def local_name(qualname: str) -> str:
-    """The name under which a rewritten file knows a function of the stub; no Python program can spell it."""
-    return f"<{qualname}>"
+    """The name under which a rewritten file knows a function of the stub; no Python program has it."""
+    return f"_shardtypes_static_{qualname.rpartition('.')[2]}"
+
+
+_STUB_NAMES: list[tuple[str, str | None]] = [
+    (q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, FAILED)
+]
+STUB_IMPORT = f"from {STATIC} import " + ", ".join(f"{name} as {local}" for name, local in _STUB_NAMES)
 
 
 class Heads:
@@ -109,14 +115,14 @@ def mentions_annotations(path: str) -> bool:
     return _MENTION.search(text) is not None
 
 
-def rewrite(file: MypyFile) -> bool:
-    """Rewrite the file in place; whether it now refers to the stub."""
+def rewrite(file: MypyFile, stub_imported: bool = False) -> bool:
+    """Rewrite the file in place; whether it now refers to the stub, which it gets an import of."""
     heads = Heads(file)
     if not heads.any_import:
         return False
     walk = _Walk(heads)
     walk.statements(file.defs, inside_function=False)
-    if walk.wrapped:
+    if walk.wrapped and not stub_imported:
         file.defs.insert(0, _stub_import(file))
     return walk.wrapped
 
@@ -131,7 +137,7 @@ def fail_in(file: MypyFile, message: str) -> None:
 
 
 def _stub_import(file: MypyFile) -> ImportFrom:
-    node = ImportFrom(STATIC, 0, [(q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, FAILED)])
+    node = ImportFrom(STATIC, 0, _STUB_NAMES)
     node.line, node.column = 1, 0
     node.is_top_level = True
     file.imports.append(node)

@@ -45,8 +45,13 @@ def configure(folder: Path, config: str = "") -> None:
     """Write the settings: the plugin, and strict mode."""
     (folder / "mypy.ini").write_text(
         "[mypy]\nplugins = shardlint.mypy_plugin\nstrict = true\n"
-        f"disable_error_code = empty-body\nmypy_path = {ROOT}\n{config}"
+        f"disable_error_code = empty-body\ncache_fine_grained = true\nmypy_path = {ROOT}\n{config}"
     )
+
+
+def environment() -> dict[str, str]:
+    """The environment in which mypy finds the plugin."""
+    return {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
 
 
 def run_mypy(
@@ -59,8 +64,7 @@ def run_mypy(
     """mypy's lines on files of a folder, with the plugin, in strict mode; the exit status is one of ``status``."""
     configure(folder, config)
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--no-error-summary", *arguments, *files]
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode in status, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return (done.stdout + done.stderr).splitlines()
