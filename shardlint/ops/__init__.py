@@ -12,12 +12,14 @@ from shardlint.ops import (
     dimensions,
     einops,
     elementwise,
+    fft,
     indexing,
     joining,
     lax,
     lax_slicing,
     matrices,
     nn,
+    ordering,
     permuting,
     placement,
     queries,
@@ -25,7 +27,9 @@ from shardlint.ops import (
     reductions,
     repeating,
     reshape,
+    sliding,
     splitting,
+    statistics,
     trees,
 )
 from shardlint.ops.indexing import index as index
@@ -43,6 +47,7 @@ from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
 _FAMILIES = (
-    contraction, creation, dimensions, einops, elementwise, indexing, joining, lax, lax_slicing, matrices, nn,
-    permuting, placement, queries, random, reductions, repeating, reshape, splitting, trees,
+    contraction, creation, dimensions, einops, elementwise, fft, indexing, joining, lax, lax_slicing, matrices,
+    nn, ordering, permuting, placement, queries, random, reductions, repeating, reshape, sliding, splitting,
+    statistics, trees,
 )  # fmt: skip

@@ -99,7 +99,7 @@ def reduce(call: Call) -> Value:
     elif call.last in ("all", "any"):
         dtype = "bool"
     elif call.last == "count_nonzero":
-        dtype = _index(call)
+        dtype = index_dtype(call)
     elif call.last in ("mean", "nanmean", "median", "nanmedian", "std", "var", "nanstd", "nanvar"):
         dtype = dtypes.inexact(dtype, x64=call.ctx.x64)
         if call.last not in ("mean", "nanmean") and dtypes.is_kind(dtype, "complex") is not False:
@@ -133,10 +133,10 @@ def arg_reduce(call: Call) -> Value:
     keep = call["keepdims"]
     from_none = reduced_dims(call, value, call["axis"], keep if not is_none(keep) else _FALSE)
     _refuse_empty(call, value, from_none)
-    return with_dtype(ArrayValue(from_none, None, False, cleared(value).pending, value.manual), _index(call))
+    return with_dtype(ArrayValue(from_none, None, False, cleared(value).pending, value.manual), index_dtype(call))
 
 
-def _index(call: Call) -> str:
+def index_dtype(call: Call) -> str:
     return "int64" if call.ctx.x64 else "int32"
 
 
@@ -184,7 +184,7 @@ def cumulate(call: Call) -> Value:
     name, given = dtype_argument(call, call["dtype"])
     dtype = name if given else value.dtype
     if not given and dtypes.is_kind(dtype, "bool") is not False:
-        dtype = _index(call) if value.dtype == "bool" else None
+        dtype = index_dtype(call) if value.dtype == "bool" else None
     pending = value.pending if call.last == "cumsum" else cleared(value).pending
     dims = value.dims
     if is_none(call["axis"]):
@@ -222,4 +222,4 @@ def sort(call: Call) -> Value:
             one_axis(call, call["axis"], len(value.dims), value)
         except UnknownArgument:
             pass
-    return with_dtype(out, _index(call)) if call.last == "argsort" else out
+    return with_dtype(out, index_dtype(call)) if call.last == "argsort" else out
