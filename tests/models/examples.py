@@ -18,7 +18,8 @@ OUTCOMES = ("check", "jax", "test", "silent")
 class Bug:
     """One edit of a correct model, and who is expected to see it.
 
-    ``at`` is text found on exactly one line of the edited file: the line on which static tools report.
+    ``at`` is text found on exactly one line of the edited file: the line on which static tools report. Where they
+    report in other places instead, ``elsewhere`` names them: a file, a colon, and text on one of its lines.
     ``scope`` is ``foundation`` if ``shardlint`` codes must be reported now, ``later`` if rules to come will.
     """
 
@@ -34,6 +35,7 @@ class Bug:
     shardlint: tuple[str, ...]
     mypy: tuple[str, ...]
     pytest: str
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -52,6 +54,19 @@ class Bug:
         path.write_text(after)
         return lines[0]
 
+    def findings(self, project: Path, line: int) -> set[tuple[str, str, int]]:
+        """(code, file, line) of what the linter is to report in the edited copy; ``line`` is what ``apply`` gave."""
+        places = {(self.file, line)}
+        if self.elsewhere:
+            places = set()
+            for place in self.elsewhere:
+                file, _, text = place.partition(":")
+                lines = [n for n, one in enumerate((project / file).read_text().splitlines(), 1) if text in one]
+                if len(lines) != 1:
+                    raise ValueError(f"{self.id}: {text!r} is on lines {lines} of {file}, not on one")
+                places.add((file, lines[0]))
+        return {(code, *place) for code in self.shardlint for place in places}
+
 
 def load(path: Path) -> Bug:
     """Read one bug file; a missing or unknown key is an error."""
@@ -62,6 +77,7 @@ def load(path: Path) -> Bug:
         name=path.stem,
         shardlint=tuple(expect.pop("shardlint")),
         mypy=tuple(expect.pop("mypy")),
+        elsewhere=tuple(expect.pop("elsewhere", ())),
         **data,
         **expect,
     )
