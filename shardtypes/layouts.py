@@ -1,7 +1,7 @@
 """How an array lies on the devices: ``layout(x)``.
 
 A dimension is *not sharded* (no axes), *chunked* over one or more mesh axes (major to minor), or *unstacked* (the
-mapped dimension of an old ``pmap``, one entry per device). Each other mesh axis of the mesh holds replicas.
+mapped dimension of an old ``pmap``, one entry per device). Along every other axis of the mesh lie replicas.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import jax
 import numpy as np
+from jax._src.sharding_impls import GSPMDSharding  # a compiler's sharding: no public name
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from jax.stages import Compiled
 
-from shardtypes.dtypes import ArrayType, shape_of_type
+from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
 from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes, pending_axes
 
 Axes = tuple[str, ...]
@@ -50,7 +52,8 @@ class Layout:
 
     ``shape`` is the global shape; ``dims`` the mesh axes of each dimension, major to minor (None where the axis names
     are not known, as for a sharding that came without a mesh); ``pending`` the axes over which a sum is outstanding;
-    ``unstacked`` the dimension that an old ``pmap`` maps away.
+    ``unstacked`` the dimension that an old ``pmap`` maps away; ``dtype`` is known of arrays and their descriptions.
+    Two layouts are equal if their named axes mean the same and every device holds the same part.
     """
 
     shape: tuple[int, ...]
@@ -59,6 +62,7 @@ class Layout:
     pending: frozenset[str] = frozenset()
     sharding: Sharding | None = None
     unstacked: int | None = None
+    dtype: Any = None
 
     @property
     def spec(self) -> PartitionSpec:
@@ -86,6 +90,25 @@ class Layout:
             return tuple(self.sharding.shard_shape(self.shape))
         return self.shape
 
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape of what the devices of this process hold together; the global shape where it has them all."""
+        here = jax.process_index()
+        parts = [index for device, index in self.indices().items() if device.process_index == here]
+        if not parts:
+            return self.shape
+        return tuple(
+            sum(stop - start for start, stop in {index[dim].indices(size)[:2] for index in parts})
+            for dim, size in enumerate(self.shape)
+        )
+
+    @property
+    def bytes_per_device(self) -> int:
+        """How many bytes each device holds. Raises ``ValueError`` where the dtype is not known."""
+        if self.dtype is None:
+            raise ValueError("the dtype is not known here: take the layout of an array or of a ShapeDtypeStruct")
+        return math.prod(self.shard_shape) * int(self.dtype.itemsize)
+
     def indices(self) -> dict[Any, Index]:
         """Device → index into the global array. Empty on an abstract mesh, which has no devices."""
         sharding = self._concrete()
@@ -100,7 +123,9 @@ class Layout:
             del shape[position]
             if dims is not None:
                 del dims[position]
-        return Layout(tuple(shape), tuple(dims) if dims is not None else None, self.mesh, self.pending)
+        return Layout(
+            tuple(shape), tuple(dims) if dims is not None else None, self.mesh, self.pending, dtype=self.dtype
+        )
 
     def _concrete(self) -> Sharding | None:
         if isinstance(self.mesh, jax.sharding.Mesh) and self.dims is not None:
@@ -133,7 +158,10 @@ class Layout:
             return False
         if self.dims is not None and other.dims is not None and (mine == theirs or not mine or not theirs):
             sizes = mine or theirs
-            return normalise(self.dims, sizes) == normalise(other.dims, sizes)
+            if normalise(self.dims, sizes) != normalise(other.dims, sizes):
+                return False
+            if self.mesh is other.mesh or self._concrete() is None or other._concrete() is None:
+                return True
         a, b = self.indices(), other.indices()
         return bool(a) and same_indices(a, b, self.shape)
 
@@ -152,8 +180,25 @@ def _bounds(index: Index, shape: Sequence[int]) -> tuple[tuple[int, int, int], .
     return tuple(s.indices(n) for s, n in zip(index, shape, strict=True))
 
 
-def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout:
-    """The layout of an array, a tracer whose type says it, a ``ShapeDtypeStruct``, a sharding or an annotation.
+@dataclass(frozen=True)
+class ProgramLayouts:
+    """Where a compiled program takes and leaves its arrays: trees of ``Layout``. ``arguments`` is the pair of the
+    positional ones and of those by keyword; None stands for one that the program does not use."""
+
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    results: Any
+
+
+@overload
+def layout(x: Compiled, mesh: Any = None) -> ProgramLayouts: ...
+@overload
+def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout: ...
+
+
+def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout | ProgramLayouts:
+    """The layout of an array, a tracer whose type says it, a ``ShapeDtypeStruct``, a sharding (also a compiler's, an
+    ``HloSharding``) or an annotation; of a compiled program (``jit(f).lower(…).compile()``) those of all its arguments
+    and results.
 
     ``mesh`` (default: the one in force) supplies axis names to a sharding without them, and to an annotation.
     ``shape`` is the global shape where ``x`` is a bare sharding, or an annotation with names for sizes.
@@ -163,6 +208,10 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
     mesh = mesh if mesh is not None else current_mesh()
     if isinstance(x, ArrayType):
         return _annotation_layout(x, mesh, shape)
+    if isinstance(x, Compiled):
+        return _program_layouts(x, mesh)
+    if type(x).__name__ == "HloSharding" and isinstance(mesh, jax.sharding.Mesh):
+        x = GSPMDSharding(mesh._flat_devices_tuple, x)
     if isinstance(x, Sharding):
         if shape is None:
             raise ValueError("the layout of a bare sharding needs a shape: layout(sharding, shape=(…))")
@@ -174,15 +223,32 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
             raise TypeError(
                 "a traced value says nothing about its sharding here: only Explicit mesh axes are part of its type"
             )
-        return _sharding_layout(sharding, tuple(aval.shape), mesh, pending_axes(aval))
+        return _sharding_layout(sharding, tuple(aval.shape), mesh, pending_axes(aval), aval.dtype)
     if isinstance(x, np.ndarray):
-        return Layout(x.shape, ((),) * x.ndim, None)
+        return Layout(x.shape, ((),) * x.ndim, None, dtype=x.dtype)
     sharding = getattr(x, "sharding", None)
     if not hasattr(x, "shape"):
         raise TypeError(f"no array, sharding or annotation, so it has no layout: {type(x).__name__}")
     if sharding is None:
-        return Layout(tuple(x.shape), ((),) * len(x.shape), mesh)
-    return _sharding_layout(sharding, tuple(x.shape), mesh)
+        return Layout(tuple(x.shape), ((),) * len(x.shape), mesh, dtype=getattr(x, "dtype", None))
+    return _sharding_layout(sharding, tuple(x.shape), mesh, dtype=getattr(x, "dtype", None))
+
+
+def _program_layouts(compiled: Compiled, mesh: Any) -> ProgramLayouts:
+    def of(sharding: Any, info: Any) -> Layout | None:
+        if not isinstance(sharding, Sharding):
+            return None
+        return _sharding_layout(sharding, tuple(info.shape), mesh, dtype=info.dtype)
+
+    def tree(shardings: Any, infos: Any) -> Any:
+        structure: Any
+        leaves, structure = jax.tree_util.tree_flatten(infos)
+        flat = structure.flatten_up_to(shardings)
+        return structure.unflatten([of(s, i) for s, i in zip(flat, leaves, strict=True)])
+
+    return ProgramLayouts(
+        tree(compiled.input_shardings, compiled.args_info), tree(compiled.output_shardings, compiled.out_info)
+    )
 
 
 def _explicit(mesh: Any) -> frozenset[str]:
@@ -203,25 +269,27 @@ def _annotation_layout(annotation: ArrayType, mesh: Any, shape: Sequence[int] | 
     if len(shape) != len(declared.dims):
         raise ValueError(f"{annotation} has {len(declared.dims)} dimensions, the shape {tuple(shape)} has {len(shape)}")
     resolved = resolve_axes(declared)
-    return Layout(tuple(shape), resolved, mesh, frozenset(declared.pending))
+    return Layout(
+        tuple(shape), resolved, mesh, frozenset(declared.pending), dtype=numpy_dtype(array_spec(annotation).dtype)
+    )
 
 
 def _sharding_layout(
-    sharding: Sharding, shape: tuple[int, ...], mesh: Any, pending: frozenset[str] = frozenset()
+    sharding: Sharding, shape: tuple[int, ...], mesh: Any, pending: frozenset[str] = frozenset(), dtype: Any = None
 ) -> Layout:
     rank = len(shape)
     if isinstance(sharding, NamedSharding):
         dims = axes_of_spec(sharding.spec, rank)
         unreduced = frozenset(getattr(sharding.spec, "unreduced", ()) or ())
-        return Layout(shape, dims, sharding.mesh, unreduced | pending, sharding)
+        return Layout(shape, dims, sharding.mesh, unreduced | pending, sharding, dtype=dtype)
     if isinstance(sharding, SingleDeviceSharding):
-        return Layout(shape, ((),) * rank, None, pending, sharding)
+        return Layout(shape, ((),) * rank, None, pending, sharding, dtype=dtype)
     kind = type(sharding).__name__
     if kind == "PmapSharding":
         spec = cast(Any, sharding).sharding_spec.sharding
         unstacked = next((i for i, s in enumerate(spec) if type(s).__name__ == "Unstacked"), None)
-        return Layout(shape, None, None, pending, sharding, unstacked)
-    return Layout(shape, recover_axes(sharding, rank, mesh), mesh, pending, sharding)
+        return Layout(shape, None, None, pending, sharding, unstacked, dtype)
+    return Layout(shape, recover_axes(sharding, rank, mesh), mesh, pending, sharding, dtype=dtype)
 
 
 @lru_cache(maxsize=1024)
