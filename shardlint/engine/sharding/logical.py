@@ -237,7 +237,8 @@ def _check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr
         at = spec.place[1]
     names = shown(spec).removeprefix("P")
     shape = format_shape([dim.size for dim in value.dims])
-    site.report("ST404", at, f"{len(spec.entries)} names {names} for {shape!r}, which has {len(value.dims)} dimensions")
+    text = f"{names} names {len(spec.entries)} dimensions, the array is {shape!r}, of rank {len(value.dims)}"
+    site.report("ST404", at, text)
     return False
 
 
