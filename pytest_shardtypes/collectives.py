@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding
 
-from pytest_shardtypes import hlo
+from shardtypes import hlo
+from shardtypes.collectives import Collective as Collective
+from shardtypes.collectives import collectives_of
 
 if TYPE_CHECKING:
     from pytest_shardtypes.golden import GoldenFiles
@@ -21,25 +20,6 @@ if TYPE_CHECKING:
 # The names of jax.lax beside the compiler's.
 ALIASES = {"psum": "all_reduce", "psum_scatter": "reduce_scatter", "collective_permute": "ppermute"}
 COUNTED = tuple(sorted({*hlo.KINDS.values(), *ALIASES}))
-
-
-@dataclass(frozen=True)
-class Collective:
-    """One communication in a compiled function.
-
-    ``axes`` are the mesh axes along which devices talk, in the mesh's order, and None where they talk along no set
-    of whole axes. ``bytes`` is what one device holds as its result. ``source`` is ``file:line``, None where
-    the compiler kept none. One that runs in a loop counts once.
-    """
-
-    kind: str
-    axes: tuple[str, ...] | None
-    bytes: int
-    source: str | None
-
-    def __str__(self) -> str:
-        axes = "unknown axes" if self.axes is None else ",".join(self.axes)
-        return f"{self.kind} over {axes}, {self.bytes} bytes, from {self.source or 'no known line'}"
 
 
 def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Collective, ...]:
@@ -53,16 +33,7 @@ def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Colle
 def _compile(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[tuple[Collective, ...], Mesh | None]:
     compiled = jax.jit(f).lower(*args, **kwargs).compile()
     mesh = _mesh_in_force() or _mesh_of(jax.tree.leaves((args, kwargs))) or _mesh_of_shardings(compiled)
-    devices = 1 if mesh is None else mesh.size
-    executable = compiled.runtime_executable()
-    assert executable is not None, "JAX compiled the function and kept no executable"
-    found: list[Collective] = []
-    for module in executable.hlo_modules():
-        for entry in hlo.communications(module.as_serialized_hlo_module_proto(), devices):
-            axes = None if mesh is None or entry.groups is None else _axes(entry.kind, entry.groups, mesh)
-            if axes != ():  # over axes of size one nobody talks
-                found.append(Collective(entry.kind, axes, entry.bytes, entry.source))
-    return tuple(found), mesh
+    return collectives_of(compiled, mesh), mesh
 
 
 def assert_collectives(
@@ -111,32 +82,3 @@ def _mesh_of_shardings(compiled: Any) -> Mesh | None:
         if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
             return sharding.mesh
     return None
-
-
-def _axes(kind: str, groups: Sequence[hlo.Group], mesh: Mesh) -> tuple[str, ...] | None:
-    """The smallest set of axes whose lines of devices are these groups (or hold every pair that is permuted)."""
-    names = [name for name in mesh.axis_names if mesh.shape[name] > 1]
-    if kind == "ppermute":
-        grid = np.arange(mesh.size).reshape(mesh.devices.shape)
-        where = {int(device): np.argwhere(grid == device)[0] for device in grid.flat}
-        moved = {
-            name
-            for source, target in groups
-            for name, before, after in zip(mesh.axis_names, where[source], where[target], strict=True)
-            if before != after
-        }
-        return tuple(name for name in names if name in moved)
-    wanted = {frozenset(group) for group in groups}
-    for count in range(len(names) + 1):
-        for chosen in itertools.combinations(names, count):
-            if _lines(mesh, chosen) == wanted:
-                return chosen
-    return None
-
-
-def _lines(mesh: Mesh, chosen: Sequence[str]) -> set[frozenset[int]]:
-    grid = np.arange(mesh.size).reshape(mesh.devices.shape)
-    last = [mesh.axis_names.index(name) for name in chosen]
-    first = [at for at in range(grid.ndim) if at not in last]
-    size = int(np.prod([grid.shape[at] for at in last], dtype=int))
-    return {frozenset(int(device) for device in row) for row in grid.transpose([*first, *last]).reshape(-1, size)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_shardtypes.protobuf import BadMessage, Message
+from shardtypes.protobuf import BadMessage, Message
 
 from .conftest import Run
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_shardtypes.protobuf import Message
+from shardtypes.protobuf import Message
 
 Group = tuple[int, ...]
 
