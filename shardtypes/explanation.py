@@ -3,85 +3,161 @@
 from __future__ import annotations
 
 import inspect
-import math
 import typing
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 import jax
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from shardtypes.checked import _closure, _globals, display_name
-from shardtypes.dtypes import ArrayType
+from shardtypes.collectives import Collective, collectives_of
+from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.layouts import Layout, layout
-from shardtypes.meshes import current_mesh, format_mesh
+from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes
 from shardtypes.messages import short_dtype
 from shardtypes.partition_specs import map_type
+from shardtypes.pictures import picture
+from shardtypes.sharding_check import claims, compare_named
 
 
 @dataclass(frozen=True)
 class Row:
-    """One array that goes in or comes out. ``bytes_per_device`` is what each device holds of it."""
+    """One array that goes in or comes out. ``bytes_per_device`` is what each device holds of it; ``differs`` says in
+    what the compiler's choice is not what is declared, empty where it is."""
 
     name: str
     declared: str | None
     chosen: str
     bytes_per_device: int
     replicated: bool
+    differs: str = ""
+    layout: Layout | None = field(default=None, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {name: value for name, value in vars(self).items() if name != "layout"}
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The arguments and results of a compiled function, with the layout that the compiler chose for each."""
+    """The arguments and results of a compiled function with the layout that the compiler chose for each, and the
+    communication that it put in. Arguments that the program does not use are left out."""
 
     function: str
     mesh: str
     arguments: tuple[Row, ...]
     results: tuple[Row, ...]
+    collectives: tuple[Collective, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for reports."""
-        return asdict(self)
+        return {
+            "function": self.function,
+            "mesh": self.mesh,
+            "arguments": [row.to_dict() for row in self.arguments],
+            "results": [row.to_dict() for row in self.results],
+            "collectives": [asdict(entry) for entry in self.collectives],
+        }
 
     def __str__(self) -> str:
-        lines = [f"{self.function}" + (f" on mesh {self.mesh}" if self.mesh else "")]
+        lines = [self._title()]
         width = max((len(row.name) for row in (*self.arguments, *self.results)), default=0)
         for title, rows in (("arguments", self.arguments), ("results", self.results)):
             lines.append(f"  {title}")
-            for row in sorted(rows, key=lambda r: (not r.replicated, -r.bytes_per_device)):
+            for row in _largest_first(rows):
                 declared = f"  declared {row.declared}" if row.declared else ""
                 mark = "  replicated" if row.replicated else ""
                 lines.append(
                     f"    {row.name:<{width}}  {row.chosen}  {row.bytes_per_device:,} bytes a device{mark}{declared}"
                 )
+                if row.differs:
+                    lines.append(f"    {'':<{width}}    but {row.differs}")
+        lines.append("  collectives" if self.collectives else "  no collectives")
+        lines += [f"    {entry}" for entry in self.collectives]
         return "\n".join(lines)
+
+    def _title(self) -> str:
+        return self.function + (f" on mesh {self.mesh}" if self.mesh else "")
+
+    def _repr_html_(self) -> str:
+        """With a picture of each layout, for notebooks."""
+        parts = [f"<h4><code>{escape(self._title())}</code></h4>"]
+        for title, rows in (("arguments", self.arguments), ("results", self.results)):
+            parts.append(f"<h5>{title}</h5>")
+            for row in _largest_first(rows):
+                words = [f"<code>{escape(row.name)}</code>: {row.bytes_per_device:,} bytes a device"]
+                words += ["<b>replicated</b>"] if row.replicated else []
+                words += [f"declared <code>{escape(row.declared)}</code>"] if row.declared else []
+                words += [f"<b>but {escape(row.differs)}</b>"] if row.differs else []
+                parts.append(f"<p>{', '.join(words)}</p>")
+                parts.append(picture(row.layout) if row.layout is not None else "")
+        items = "".join(f"<li><code>{escape(str(entry))}</code></li>" for entry in self.collectives)
+        parts.append(f"<h5>collectives</h5><ul>{items}</ul>" if items else "<p>no collectives</p>")
+        return "".join(parts)
+
+
+def _largest_first(rows: tuple[Row, ...]) -> list[Row]:
+    """Replicated arrays before the others, larger ones before smaller."""
+    return sorted(rows, key=lambda row: (not row.replicated, -row.bytes_per_device))
 
 
 def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """Compile a function for these arguments and say where each argument and result lies.
+    """Compile a function for these arguments and say where each argument and result lies, and which devices talk.
 
     ``f`` may be jitted or not; the arguments may be arrays or ``ShapeDtypeStruct`` with shardings. Nothing is run.
+    Axis names are those of the mesh in force, else of the mesh on which the arguments or results lie.
     """
-    jitted = f if hasattr(f, "lower") else jax.jit(f)
+    jitted: Any = f if hasattr(f, "lower") else jax.jit(f)
     compiled = jitted.lower(*args, **kwargs).compile()
     mesh = current_mesh()
-    bound = inspect.signature(f).bind(*args, **kwargs).arguments
-    positional, keyed = compiled.input_shardings
+    concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else _mesh_of(compiled)
+    lies = layout(compiled, mesh=concrete)
     hints = _hints(f)
-    arguments = _rows("", (args, kwargs), (positional, keyed), mesh)
-    names = list(bound)
-    declared_in: dict[str, str] = {}
-    for name in names:
-        declared_in.update(_declared(name, hints.get(name)))
-    renamed = tuple(_rename(row, names, declared_in) for row in arguments)
-    out = jax.eval_shape(f, *args, **kwargs)
-    declared_out = _declared("result", hints.get("return"))
-    results = tuple(
-        Row(row.name, declared_out.get(row.name), row.chosen, row.bytes_per_device, row.replicated)
-        for row in _rows("result", out, compiled.output_shardings, mesh)
+    names = _argument_names(f, args, kwargs)
+    declared: dict[str, ArrayType] = {}
+    for name in {*names.values(), *kwargs}:
+        declared.update(_declared(name, hints.get(name)))
+    arguments = []
+    for path, found in tree_flatten_with_path(lies.arguments, is_leaf=_is_layout)[0]:
+        if isinstance(found, Layout):
+            first, second, *rest = path
+            name = names[second.idx] if first.idx == 0 else str(second.key)
+            arguments.append(_row(name + keystr(tuple(rest)), found, declared, concrete))
+    declared = _declared("result", hints.get("return"))
+    results = [
+        _row("result" + keystr(path), found, declared, concrete)
+        for path, found in tree_flatten_with_path(lies.results, is_leaf=_is_layout)[0]
+        if isinstance(found, Layout)
+    ]
+    return Explanation(
+        display_name(f), format_mesh(concrete), tuple(arguments), tuple(results), collectives_of(compiled, concrete)
     )
-    return Explanation(display_name(f), format_mesh(mesh), renamed, results)
+
+
+def _is_layout(x: Any) -> bool:
+    return isinstance(x, Layout)
+
+
+def _mesh_of(compiled: Any) -> jax.sharding.Mesh | None:
+    for sharding in jax.tree_util.tree_leaves((compiled.input_shardings, compiled.output_shardings)):
+        if isinstance(getattr(sharding, "mesh", None), jax.sharding.Mesh):
+            return sharding.mesh  # type: ignore[no-any-return]  # just seen to be one
+    return None
+
+
+def _argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, str]:
+    """The parameter that each positional argument that is traced belongs to; static ones are not counted."""
+    static = getattr(getattr(f, "_jit_info", None), "static_argnums", ()) or ()
+    named: list[str] = []
+    for parameter in inspect.signature(f).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            named += [f"{parameter.name}[{i}]" for i in range(len(args) - len(named))]
+        elif len(named) < len(args):
+            named.append(parameter.name)
+    return dict(enumerate(name for i, name in enumerate(named) if i not in static))
 
 
 def _hints(f: Any) -> dict[str, Any]:
@@ -91,7 +167,7 @@ def _hints(f: Any) -> dict[str, Any]:
         return {}  # what an annotation names cannot be found: the layouts can be told all the same
 
 
-def _declared(name: str, hint: Any) -> dict[str, str]:
+def _declared(name: str, hint: Any) -> dict[str, ArrayType]:
     if hint is None:
         return {}
     try:
@@ -99,30 +175,18 @@ def _declared(name: str, hint: Any) -> dict[str, str]:
     except TypeError:
         return {}  # no array type: nothing is declared
     flat, _ = tree_flatten_with_path(tree, is_leaf=lambda x: isinstance(x, ArrayType))
-    return {name + keystr(path): repr(leaf) for path, leaf in flat}
+    return {name + keystr(path): leaf for path, leaf in flat}
 
 
-def _rename(row: Row, names: list[str], declared: dict[str, str]) -> Row:
-    """``[0][1].w`` (second positional argument) → ``batch.w``."""
-    rest = row.name[3:]
-    if row.name.startswith("[0]["):
-        number, _, tail = rest[1:].partition("]")
-        name = names[int(number)] + tail
-    else:
-        key, _, tail = rest[2:].partition("']")
-        name = key + tail
-    return Row(name, declared.get(name), row.chosen, row.bytes_per_device, row.replicated)
-
-
-def _rows(prefix: str, values: Any, shardings: Any, mesh: Any) -> list[Row]:
-    flat, _ = tree_flatten_with_path(values)
-    lies = jax.tree_util.tree_leaves(shardings, is_leaf=lambda s: isinstance(s, jax.sharding.Sharding))
-    rows = []
-    for (path, value), sharding in zip(flat, lies, strict=False):
-        aval = jax.api_util.shaped_abstractify(value) if not hasattr(value, "dtype") else value
-        found: Layout = layout(sharding, mesh=mesh, shape=tuple(aval.shape))
-        size = math.prod(found.shard_shape) * aval.dtype.itemsize
-        replicated = len(sharding.device_set) > 1 and sharding.is_fully_replicated
-        dims = ", ".join(str(found).split())
-        rows.append(Row(prefix + keystr(path), None, f"{short_dtype(aval.dtype)}[{dims}]", size, replicated))
-    return rows
+def _row(name: str, found: Layout, declared: dict[str, ArrayType], mesh: Any) -> Row:
+    promise = declared.get(name)
+    differs = ""
+    if promise is not None and found.dims is not None:
+        wanted = claims(array_spec(promise), len(found.shape))
+        sizes = mesh_sizes(mesh)
+        if wanted is not None and all(axis in sizes for axes in wanted for axis in axes or ()):
+            differs = compare_named(wanted, (), found, sizes, found.shape)
+    replicated = len(found.indices()) > 1 and found.shard_shape == found.shape
+    chosen = f"{short_dtype(found.dtype)}[{', '.join(str(found).split())}]"
+    text = repr(promise) if promise is not None else None
+    return Row(name, text, chosen, found.bytes_per_device, replicated, differs, found)

@@ -147,6 +147,12 @@ class Layout:
         mesh = f" on mesh {format_mesh(self.mesh)}" if self.mesh is not None else ""
         return f"Layout({str(self)!r}{mesh})"
 
+    def _repr_html_(self) -> str:
+        """As a picture, for notebooks."""
+        from shardtypes.pictures import picture
+
+        return picture(self)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout):
             return NotImplemented
