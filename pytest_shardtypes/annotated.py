@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 import typing
+from collections.abc import Iterator
 from typing import Any
 
-from shardtypes.checked import _closure, _globals
+from shardtypes.checked import _closure, _globals, array_annotation
+from shardtypes.dtypes import shape_of_type
 from shardtypes.tracing import _has_arrays
 
 
@@ -51,3 +53,20 @@ def _holds(function: Any, result: bool) -> bool:
         # Annotations of names that exist for type checkers only.
         return any("['" in str(text) or '["' in str(text) for name, text in texts.items() if name in parameters)
     return any(_has_arrays(hint) for name, hint in hints.items() if name in parameters)
+
+
+def declared_axes(function: Any) -> Iterator[tuple[str, int, str]]:
+    """Role (``"parameter 'x'"``, ``'the result'``), dimension and axis of each sharded dimension of a signature."""
+    try:
+        inner = inspect.unwrap(function)
+        hints = typing.get_type_hints(inner, _globals(function), _closure(function), include_extras=True)
+    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+        return
+    for name, hint in hints.items():
+        annotation = next((found for part in (hint, *typing.get_args(hint)) if (found := array_annotation(part))), None)
+        if annotation is None:
+            continue
+        role = "the result" if name == "return" else f"parameter {name!r}"
+        for dim, entry in enumerate(shape_of_type(annotation).dims):
+            for axis in entry.axes:
+                yield role, dim, axis

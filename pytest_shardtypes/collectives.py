@@ -38,11 +38,11 @@ def _compile(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[tuple[Co
 
 def assert_collectives(
     f: Callable[..., Any], *args: Any, golden: str | None = None, files: GoldenFiles | None = None, **counts: int
-) -> None:
+) -> tuple[Collective, ...]:
     """Fail unless the compiled ``f(*args)`` has exactly these numbers of collectives, as in ``all_gather=0``.
 
     Kinds that are not named are not counted. ``total=`` counts all. The test fails with the list of what is there.
-    ``golden`` names a file of ``files`` that lists all of them, which ``--shardtypes-update`` writes.
+    They are returned. ``golden`` names a file of ``files`` that lists all of them; ``--shardtypes-update`` writes it.
     """
     if not counts and golden is None:
         raise TypeError("assert_collectives needs counts, as in all_gather=0, or golden='name'")
@@ -62,6 +62,7 @@ def assert_collectives(
     if golden is not None and files is not None:
         sizes = {} if mesh is None else dict(mesh.shape)
         files.compare(golden, ",".join(f"{name}={size}" for name, size in sizes.items()) or "no mesh", found)
+    return found
 
 
 def _mesh_in_force() -> Mesh | None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_shardtypes.hook import PackageHook
+
+# (function, role in it, dimension, mesh axis)
+Dimension = tuple[str, str, int, str]
+# (function, role in it, annotation, mesh)
+Verified = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -16,18 +21,23 @@ class Coverage:
     """The checks of one process, or of several merged.
 
     ``declared`` maps a function with array annotations to the place of its definition, ``functions`` to how often it
-    was called with checks; ``dimensions`` maps (function, parameter, dimension index) to whether its sharding was
-    ever verified on more than one device; ``traced`` maps the node id of a function's trace to its verdict.
+    was called with checks; ``dimensions`` says of each dimension and axis whether the sharding was ever verified on a
+    mesh where that axis is larger than one; ``layouts`` are the annotations and meshes that were found to agree.
+    ``traced`` maps the node id of a function's trace to its verdict; ``collectives`` that of a test to what it
+    compiled, ``seconds`` to how long it took.
     """
 
     checks: Mapping[str, int]
     not_possible: Mapping[str, int]
     functions: Mapping[str, int]
     declared: Mapping[str, str]
-    dimensions: Mapping[tuple[str, str, int], bool]
+    dimensions: Mapping[Dimension, bool]
+    layouts: tuple[Verified, ...]
     too_early: tuple[str, ...]
     never_imported: tuple[str, ...]
     traced: Mapping[str, str] = field(default_factory=dict)
+    collectives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unreached(self) -> tuple[str, ...]:
@@ -35,55 +45,60 @@ class Coverage:
         return tuple(sorted(name for name in self.declared if not self.functions.get(name)))
 
     @property
-    def unverified(self) -> tuple[tuple[str, str, int], ...]:
-        """Dimensions whose declared sharding only ever met a mesh of one device."""
+    def unverified(self) -> tuple[Dimension, ...]:
+        """Dimensions whose declared sharding over an axis never met a mesh where that axis is larger than one."""
         return tuple(sorted(key for key, verified in self.dimensions.items() if not verified))
 
     def to_json(self) -> dict[str, Any]:
         """As plain lists and dictionaries."""
-        return {
-            "checks": dict(self.checks),
-            "not_possible": dict(self.not_possible),
-            "functions": dict(self.functions),
-            "declared": dict(self.declared),
-            "dimensions": [[*key, verified] for key, verified in sorted(self.dimensions.items())],
-            "too_early": list(self.too_early),
-            "never_imported": list(self.never_imported),
-            "traced": dict(self.traced),
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+        plain["dimensions"] = [[*key, verified] for key, verified in sorted(self.dimensions.items())]
+        for name in ("layouts", "too_early", "never_imported"):
+            plain[name] = [list(entry) if isinstance(entry, tuple) else entry for entry in plain[name]]
+        plain["collectives"] = {name: list(lines) for name, lines in self.collectives.items()}
+        return plain
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Coverage:
         """The reverse of ``to_json``."""
-        return cls(
-            checks=plain["checks"],
-            not_possible=plain["not_possible"],
-            functions=plain["functions"],
-            declared=plain["declared"],
-            dimensions={(name, role, dim): verified for name, role, dim, verified in plain["dimensions"]},
-            too_early=tuple(plain["too_early"]),
-            never_imported=tuple(plain["never_imported"]),
-            traced=plain["traced"],
-        )
+        values = dict(plain)
+        values["dimensions"] = {
+            (name, role, dim, axis): verified for name, role, dim, axis, verified in plain["dimensions"]
+        }
+        values["layouts"] = tuple((name, role, text, mesh) for name, role, text, mesh in plain["layouts"])
+        for name in ("too_early", "never_imported"):
+            values[name] = tuple(plain[name])
+        values["collectives"] = {name: tuple(lines) for name, lines in plain["collectives"].items()}
+        return cls(**values)
 
 
 def take(hook: PackageHook) -> Coverage:
     """What this process has counted so far."""
-    from pytest_shardtypes.annotated import find, handles_arrays
+    from pytest_shardtypes.annotated import declared_axes, find, handles_arrays
     from shardtypes import _stats
 
     counted = _stats.snapshot()
     inside = tuple(f"{package}." for package in hook.packages)
+    declared: dict[str, str] = {}
+    dimensions: dict[Dimension, bool] = {}
+    for name, place in counted["declared"].items():
+        if not name.startswith(inside):
+            continue
+        function = find(name)
+        if function is None or handles_arrays(function):
+            declared[name] = place
+            dimensions.update(((name, *entry), False) for entry in declared_axes(function))
+    for name, role, dim, axis, verified in counted["dimensions"]:
+        if name.startswith(inside):
+            dimensions[name, role, dim, axis] = verified
     return Coverage(
         checks=counted["checks"],
         not_possible=counted["not_possible"],
-        functions=counted["functions"],
-        declared={
-            name: place
-            for name, place in counted["declared"].items()
-            if name.startswith(inside) and ((found := find(name)) is None or handles_arrays(found))
-        },
-        dimensions={(name, role, dim): verified for name, role, dim, verified in counted["dimensions"]},
+        functions={name: calls for name, calls in counted["functions"].items() if name.startswith(inside)},
+        declared=declared,
+        dimensions=dimensions,
+        layouts=tuple((*entry,) for entry in counted["layouts"] if entry[0].startswith(inside)),
         too_early=hook.too_early,
         never_imported=hook.never_imported(),
     )
@@ -95,10 +110,10 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
     not_possible: Counter[str] = Counter()
     functions: Counter[str] = Counter()
     declared: dict[str, str] = {}
-    dimensions: dict[tuple[str, str, int], bool] = {}
+    dimensions: dict[Dimension, bool] = {}
+    layouts: dict[Verified, None] = {}
     too_early: set[str] = set()
     never_imported: set[str] | None = None
-    traced: dict[str, str] = {}
     for part in parts:
         checks.update(part.checks)
         not_possible.update(part.not_possible)
@@ -106,17 +121,17 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         declared.update(part.declared)
         for key, verified in part.dimensions.items():
             dimensions[key] = dimensions.get(key, False) or verified
+        layouts.update(dict.fromkeys(part.layouts))
         too_early.update(part.too_early)
-        traced.update(part.traced)
         missing = set(part.never_imported)
         never_imported = missing if never_imported is None else never_imported & missing
     return Coverage(
-        checks,
-        not_possible,
-        functions,
-        declared,
-        dimensions,
-        tuple(sorted(too_early)),
-        tuple(sorted(never_imported or ())),
-        traced,
+        checks=checks,
+        not_possible=not_possible,
+        functions=functions,
+        declared=declared,
+        dimensions=dimensions,
+        layouts=tuple(sorted(layouts)),
+        too_early=tuple(sorted(too_early)),
+        never_imported=tuple(sorted(never_imported or ())),
     )

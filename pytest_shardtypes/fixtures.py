@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from jax.sharding import AbstractMesh, Mesh
 from pytest_shardtypes import assertions, invariant, meshes
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
+from pytest_shardtypes.facts import note_collectives
 from pytest_shardtypes.golden import GoldenFiles
 from pytest_shardtypes.session import RUN
 from shardtypes import layouts, placement
@@ -75,9 +75,15 @@ def mesh_invariant() -> Callable[..., None]:
 
 
 @pytest.fixture
-def collectives() -> Callable[..., tuple[compiled.Collective, ...]]:
+def collectives(request: pytest.FixtureRequest) -> Callable[..., tuple[compiled.Collective, ...]]:
     """``collectives(f, *args)``: the communication that the compiler put in, with axes, bytes and source lines."""
-    return compiled.collectives
+
+    def found(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[compiled.Collective, ...]:
+        entries = compiled.collectives(f, *args, **kwargs)
+        note_collectives(request.node, map(str, entries))
+        return entries
+
+    return found
 
 
 @pytest.fixture
@@ -89,7 +95,13 @@ def assert_collectives(request: pytest.FixtureRequest) -> Callable[..., None]:
     """
     config = request.config
     files = GoldenFiles(request.path.parent, config.rootpath, bool(config.getoption("shardtypes_update")))
-    return functools.partial(compiled.assert_collectives, files=files)
+
+    def check(f: Callable[..., Any], *args: Any, golden: str | None = None, **counts: int) -> None:
+        __tracebackhide__ = True
+        entries = compiled.assert_collectives(f, *args, golden=golden, files=files, **counts)
+        note_collectives(request.node, map(str, entries))
+
+    return check
 
 
 def _wanted(request: pytest.FixtureRequest) -> MeshAxes | None:

@@ -13,6 +13,7 @@ import pytest
 from pytest_shardtypes import examples
 from pytest_shardtypes.axes import BadMesh
 from pytest_shardtypes.devices import ForcedDevices, WrongDevices
+from pytest_shardtypes.facts import Facts
 from pytest_shardtypes.options import Options, read_options
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Run:
         self.forced = None if options.devices is None else ForcedDevices(options.devices)
         self.hook: PackageHook | None = None
         self.tracing: Tracing | None = None
+        self.facts = Facts()
         self._configured = False
         self._examples_before = examples.exchange({})
         self._workers: list[Mapping[str, object]] = []
@@ -67,6 +69,7 @@ class Run:
         self._configured = True
         from pytest_shardtypes import explaining, fixtures
 
+        self.config.pluginmanager.register(self.facts, "shardtypes-facts")
         assert self.hook is not None
         if self.options.trace:
             from pytest_shardtypes.trace_items import Tracing
@@ -146,7 +149,7 @@ class Run:
         assert self.hook is not None
         traced = {} if self.tracing is None else self.tracing.verdicts
         total = coverage.merge([coverage.take(self.hook), *map(coverage.Coverage.from_json, self._workers)])
-        total = replace(total, traced=traced)
+        total = replace(total, traced=traced, collectives=self.facts.collectives, seconds=self.facts.seconds)
         terminalreporter.section("shardtypes")
         for name in () if self.tracing is None else self.tracing.useless_examples:
             terminalreporter.line(
@@ -155,7 +158,7 @@ class Run:
         for line in summary.lines(total, self.hook.packages):
             terminalreporter.line(line)
         if self.options.report is not None:
-            terminalreporter.line(report.write(total, self.options.report))
+            terminalreporter.line(report.write(total, self.options.report, self.config.rootpath))
 
     def pytest_unconfigure(self) -> None:
         """Leave the process as it was found."""

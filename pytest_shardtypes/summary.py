@@ -33,9 +33,10 @@ def lines(coverage: Coverage, packages: Sequence[str]) -> Iterator[str]:
     yield from _listed("never called by a test", [f"{name} ({coverage.declared[name]})" for name in coverage.unreached])
     if coverage.dimensions:
         verified = len(coverage.dimensions) - len(coverage.unverified)
-        yield f"sharded dimensions verified on more than one device: {verified} of {len(coverage.dimensions)}"
+        yield f"sharded dimensions verified where their axis is larger than 1: {verified} of {len(coverage.dimensions)}"
     yield from _listed(
-        "sharding never verified", [f"{name}, {role}, dimension {dim}" for name, role, dim in coverage.unverified]
+        "sharding never verified",
+        [f"{name}, {role}, dimension {dim} over {axis}" for name, role, dim, axis in coverage.unverified],
     )
 
 

@@ -17,7 +17,8 @@ class _Counters:
     not_possible: Counter[str] = field(default_factory=Counter)
     functions: Counter[str] = field(default_factory=Counter)
     declared: dict[str, str] = field(default_factory=dict)
-    dimensions: dict[tuple[str, str, int], bool] = field(default_factory=dict)
+    dimensions: dict[tuple[str, str, int, str], bool] = field(default_factory=dict)
+    layouts: dict[tuple[str, str, str, str], None] = field(default_factory=dict)
 
 
 recording = False
@@ -60,18 +61,25 @@ def count_function(name: str) -> None:
             _counters.functions[name] += 1
 
 
-def cover_dimension(function: str, role: str, dim: int, verified: bool) -> None:
-    """Note that a sharded dimension was met; ``verified`` if on a mesh with more than one device."""
+def cover_dimension(function: str, role: str, dim: int, axis: str, verified: bool) -> None:
+    """Note that a dimension declared sharded over ``axis`` was compared; ``verified`` if that axis is larger than 1."""
     if recording:
         with _lock:
-            key = (function, role, dim)
+            key = (function, role, dim, axis)
             _counters.dimensions[key] = _counters.dimensions.get(key, False) or verified
+
+
+def cover_layout(function: str, role: str, declared: str, mesh: str) -> None:
+    """Note the mesh (``d=2, t=4``) on which an array was found to lie as declared."""
+    if recording:
+        with _lock:
+            _counters.layouts[function, role, declared, mesh] = None
 
 
 def snapshot() -> dict[str, Any]:
     """Everything counted since the last ``reset``: ``checks``, ``not_possible``, ``functions`` (calls by name),
     ``declared`` (place by name of each annotated function), ``dimensions`` (list of
-    ``(function, role, dim, verified)``)."""
+    ``(function, role, dim, axis, verified)``), ``layouts`` (list of ``(function, role, declared, mesh)``)."""
     with _lock:
         return {
             "checks": dict(_counters.checks),
@@ -79,6 +87,7 @@ def snapshot() -> dict[str, Any]:
             "functions": dict(_counters.functions),
             "declared": dict(_counters.declared),
             "dimensions": [(*key, verified) for key, verified in _counters.dimensions.items()],
+            "layouts": list(_counters.layouts),
         }
 
 
@@ -89,4 +98,5 @@ def reset() -> None:
         _counters.not_possible.clear()
         _counters.functions.clear()
         _counters.dimensions.clear()
+        _counters.layouts.clear()
         _reasons.clear()

@@ -139,7 +139,7 @@ def collecting() -> Iterator[Collector]:
 
 def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, site: Site) -> None:
     """Have a traced value's sharding compared when it is compiled."""
-    from shardtypes.sharding_check import compare_named  # the two call each other
+    from shardtypes.sharding_check import compare_named, count_agreement  # the two call each other
 
     collector = _collector.get()
     if collector is None:
@@ -176,6 +176,8 @@ def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, sit
         lies = lies.without(under.mapped)
         reason = compare_named(declared, spec.shape.pending, lies, mesh_sizes(mesh), lies.shape)
         if not reason:
+            if _stats.recording:
+                count_agreement(spec, mesh_sizes(mesh), site)
             collector.add(None)
             return
         actual = f"{messages.short_dtype(dtype)}[{', '.join(str(lies).split())}]"

@@ -89,18 +89,22 @@ def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             return
         raise ShardingError(_message(spec, reason, value, mesh), site)
     if _stats.recording:
-        _count(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
+        count_agreement(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
 
 
 NO_MESH = "no mesh in force, and the value lies on one device"
 SKIPPED = "?"  # first character of a reason why the comparison could not be made
 
 
-def _count(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
+def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
+    """Record that a value was found to lie as declared, on a mesh with axes of these sizes."""
     _stats.count("sharding")
     for dim, axes in enumerate(spec.axes):
-        if axes:
-            _stats.cover_dimension(site.qualified, site.role, dim, any(sizes.get(a, 1) > 1 for a in axes))
+        for axis in axes:
+            _stats.cover_dimension(site.qualified, site.role, dim, axis, sizes.get(axis, 1) > 1)
+    if spec.sharded:
+        mesh = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        _stats.cover_layout(site.qualified, site.role, spec.text, mesh)
 
 
 def _message(spec: ArraySpec, reason: str, value: Any, mesh: Any) -> str:
@@ -255,7 +259,7 @@ def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             if reason:
                 raise ShardingError(_message(spec, reason, value, own), site)
             if _stats.recording:
-                _count(spec, sizes, site)
+                count_agreement(spec, {a: n for a, n in sizes.items() if a in explicit}, site)
     automatic = {a for a in axes_of_type(mesh, "Auto") if sizes[a] > 1} - view.bound.keys()
     if automatic:
         from shardtypes.compiled import request
@@ -304,7 +308,7 @@ def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         )
     _check_partial(spec, aval, declared, view, value, site)
     if _stats.recording:
-        _count(spec, sizes, site)
+        count_agreement(spec, sizes, site)
 
 
 def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site) -> None:

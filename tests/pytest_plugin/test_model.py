@@ -121,7 +121,9 @@ def test_correct_project(project: pytest.Pytester, run: Run) -> None:
             "annotated functions reached: 2 of 5",
             "never called by a test:",
             "  model.layers.never (*layers.py:*)",
-            "sharded dimensions verified on more than one device: *",
+            "sharded dimensions verified where their axis is larger than 1: 8 of 18",
+            "sharding never verified:",
+            "  model.layers.doubled, parameter 'w', dimension 0 over t",
             "report: *r.json",
         ]
     )
@@ -129,6 +131,10 @@ def test_correct_project(project: pytest.Pytester, run: Run) -> None:
     assert "model.layers.never" in report["unreached"]
     assert report["functions"]["model.layers.mlp"] == 1
     assert report["checks"]["sharding"] > 0
+    assert ["model.layers.mlp", "the result", "f32['B/d F/t']", "d=2, t=4"] in report["layouts"]
+    (compiled,) = report["collectives"].values()
+    assert compiled[0].startswith("all_reduce over t, 128 bytes, from ")
+    assert {test.rpartition("::")[2] for test in report["seconds"]} >= {"test_mlp", "test_layer"}
 
 
 def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:

@@ -1,0 +1,151 @@
+"""The HTML report: one file without scripts or outside resources, for a screen, a phone and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+from pytest_shardtypes import drawing, sources
+from pytest_shardtypes.coverage import Coverage
+
+SLOWEST = 20
+DRAWINGS = 24
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --yes: #00602b; --no: #b00020; --soft: #8881; }
+@media (prefers-color-scheme: dark) { :root { --yes: #6fd49a; --no: #ff8a9a; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 64rem; padding: 1rem; overflow-wrap: anywhere; }
+h1 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
+h4 { margin: 1rem 0 .25rem; } small { font-weight: normal; }
+ul.tiles { display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); padding: 0; }
+ul.tiles li { list-style: none; padding: .75rem; border: 1px solid var(--line); border-radius: .5rem; }
+ul.tiles b { display: block; font-size: 1.6rem; }
+.yes { color: var(--yes); } .no { color: var(--no); }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
+td, th { border-bottom: 1px solid var(--line); text-align: left; padding: .25rem .5rem; vertical-align: top; }
+th { white-space: nowrap; } td { overflow-wrap: normal; } td code { overflow-wrap: anywhere; }
+pre { overflow-x: auto; margin: 0; padding: .5rem; background: var(--soft); border-radius: .5rem;
+  font: 14px/1.45 ui-monospace, monospace; overflow-wrap: normal; }
+.number { opacity: .55; user-select: none; }
+mark { background: none; font-weight: bold; text-decoration: underline; } mark.no { text-decoration-style: wavy; }
+mark.yes { color: var(--yes); } mark.no { color: var(--no); }
+.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); }
+figure { margin: 0; min-width: 0; } .grid { display: grid; gap: 3px; overflow-x: auto;
+  grid-template-columns: repeat(var(--columns), minmax(5.5rem, 1fr)); }
+.device { padding: .25rem .4rem; border-radius: .25rem; font-size: .8rem; line-height: 1.25; color: #111;
+  background: hsl(var(--hue) 70% 82%); border: 1px solid hsl(var(--hue) 40% 55%); print-color-adjust: exact; }
+.device b, .device i { display: block; }
+@media print { body { max-width: none; font-size: 11pt; } pre { white-space: pre-wrap; } h2, h4 { break-after: avoid; }
+  figure, tr, li { break-inside: avoid; } .scroll { overflow: visible; } }
+"""
+
+
+def page(coverage: Coverage, root: Path) -> str:
+    """The whole page. ``root`` shortens the names of files."""
+    sections = [
+        ("Never verified", _unverified(coverage)),
+        ("Sources", _sources(coverage, root)),
+        ("Layouts that were verified", _layouts(coverage)),
+        ("Collectives by test", _collectives(coverage)),
+        ("Functions traced", _traced(coverage)),
+        ("Slowest tests and traces", _slowest(coverage)),
+        ("Checks that were not possible", _not_possible(coverage)),
+    ]
+    body = "\n".join(f"<section><h2>{title}</h2>\n{content}</section>" for title, content in sections if content)
+    return (
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'>"
+        f"<title>Sharding coverage of {escape(root.name)}</title><style>{_STYLE}</style></head>\n"
+        f"<body><h1>Sharding coverage of {escape(root.name)}</h1>\n{_tiles(coverage)}\n{body}\n</body></html>\n"
+    )
+
+
+def _tiles(coverage: Coverage) -> str:
+    dimensions, declared = len(coverage.dimensions), len(coverage.declared)
+    holding = sum(verdict == "passed" for verdict in coverage.traced.values())
+    tiles = [
+        ("sharded dimensions verified on a mesh axis larger than 1", dimensions - len(coverage.unverified), dimensions),
+        ("annotated functions that tests called", declared - len(coverage.unreached), declared),
+        ("annotated functions that hold when traced for all sizes", holding, len(coverage.traced)),
+    ]
+    items = [
+        f"<li><b class={'yes' if count == total else 'no'}>{count} of {total}</b>{text}</li>"
+        for text, count, total in tiles
+        if total
+    ]
+    items += [f"<li><b>{count}</b>{escape(kind)} checks</li>" for kind, count in sorted(coverage.checks.items())]
+    return f"<ul class=tiles>{''.join(items)}</ul>"
+
+
+def _unverified(coverage: Coverage) -> str:
+    rows = [
+        (f"<code>{escape(name)}</code>", escape(role), str(dim), f"<code>{escape(axis)}</code>")
+        for name, role, dim, axis in coverage.unverified
+    ]
+    if not rows:
+        return ""
+    why = "No test compared these on a mesh where the axis is larger than 1: nothing says that they are sharded so."
+    return f"<p>{why}</p>{_table(('function', 'where', 'dimension', 'axis'), rows)}"
+
+
+def _sources(coverage: Coverage, root: Path) -> str:
+    parts = []
+    for path, functions in sources.files(coverage).items():
+        place = Path(path)
+        shown = place.relative_to(root) if place.is_relative_to(root) else place
+        parts.append(f"<h3>{escape(str(shown))}</h3>\n{sources.source(place, functions, coverage)}")
+    return "".join(parts)
+
+
+def _layouts(coverage: Coverage) -> str:
+    users: dict[tuple[str, str], list[str]] = {}
+    for name, role, annotation, mesh in coverage.layouts:
+        if drawing.is_split(annotation, mesh):
+            users.setdefault((annotation, mesh), []).append(f"{name}, {role}")
+    figures = [
+        drawing.draw(annotation, mesh).replace(
+            "</figure>", f"<p><small>{'; '.join(map(escape, sorted(names)))}</small></p></figure>"
+        )
+        for (annotation, mesh), names in sorted(users.items())[:DRAWINGS]
+    ]
+    if not figures:
+        return ""
+    more = len(users) - len(figures)
+    rest = f"<p>And {more} more.</p>" if more else ""
+    return f"<p>Devices of one colour hold the same part.</p><div class=figures>{''.join(figures)}</div>{rest}"
+
+
+def _collectives(coverage: Coverage) -> str:
+    rows = [
+        (f"<code>{escape(test)}</code>", "<br>".join(map(escape, lines)) or "none")
+        for test, lines in sorted(coverage.collectives.items())
+    ]
+    return _table(("test", "what the compiler put in"), rows) if rows else ""
+
+
+def _traced(coverage: Coverage) -> str:
+    kinds = {"passed": "<span class=yes>holds</span>", "failed": "<span class=no>fails</span>"}
+    rows = [
+        (f"<code>{escape(node)}</code>", kinds.get(verdict, escape(verdict)))
+        for node, verdict in sorted(coverage.traced.items())
+    ]
+    return _table(("function", "verdict"), rows) if rows else ""
+
+
+def _slowest(coverage: Coverage) -> str:
+    ordered = sorted(coverage.seconds.items(), key=lambda entry: -entry[1])[:SLOWEST]
+    rows = [(f"<code>{escape(test)}</code>", f"{seconds:.2f}") for test, seconds in ordered]
+    return _table(("test", "seconds"), rows) if rows else ""
+
+
+def _not_possible(coverage: Coverage) -> str:
+    rows = [(escape(reason), str(count)) for reason, count in sorted(coverage.not_possible.items())]
+    return _table(("reason", "times"), rows) if rows else ""
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"

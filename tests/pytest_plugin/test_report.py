@@ -1,0 +1,148 @@
+"""The HTML report: well-formed, without outside resources, and with every fact in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pytest_shardtypes.coverage import Coverage, merge
+from pytest_shardtypes.drawing import draw, is_split
+from pytest_shardtypes.page import page
+from pytest_shardtypes.report import write
+
+SOURCE = """\
+from shardtypes import f32
+
+@decorated
+def mlp(x: f32['B/d M'], w: "f32['M head//2/t/d']") -> f32['B/d F']:
+    '''<b>é</b>'''
+    return x @ w
+
+def never(x: f32["B/d"]): ...
+"""
+
+
+@pytest.fixture
+def coverage(tmp_path: Path) -> Coverage:
+    (tmp_path / "m.py").write_text(SOURCE, encoding="utf-8")
+    return Coverage(
+        checks={"shape": 7, "sharding": 3},
+        not_possible={"no mesh in force & more": 2},
+        functions={"m.mlp": 4},
+        declared={"m.mlp": f"{tmp_path}/m.py:3", "m.never": f"{tmp_path}/m.py:8", "m.gone": f"{tmp_path}/gone.py:1"},
+        dimensions={
+            ("m.mlp", "parameter 'x'", 0, "d"): True,
+            ("m.mlp", "parameter 'w'", 1, "t"): False,
+            ("m.mlp", "parameter 'w'", 1, "d"): True,
+            ("m.mlp", "the result", 0, "d"): False,
+            ("m.never", "parameter 'x'", 0, "d"): False,
+        },
+        layouts=(
+            ("m.mlp", "parameter 'x'", "f32['B/d M']", "d=2, t=2"),
+            ("m.mlp", "parameter 'x'", "f32['B/d']", "d=1"),
+        ),
+        too_early=(),
+        never_imported=("other",),
+        traced={"m.py::mlp": "passed", "m.py::never": "could not tell: <why>"},
+        collectives={"test_m.py::test_it": ("all_reduce over t",)},
+        seconds={"test_m.py::test_it": 1.25, "test_m.py::test_slow": 20.5},
+    )
+
+
+class Tree(HTMLParser):
+    """Fails at a tag that is closed out of turn; gathers the tags, their attributes and the text."""
+
+    VOID = frozenset({"meta", "br"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.marks: list[tuple[str, str]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "mark":
+            self.marks.append((str(dict(attrs)["class"]), str(dict(attrs)["title"])))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def read(text: str) -> Tree:
+    tree = Tree()
+    tree.feed(text)
+    tree.close()
+    assert not tree.open
+    return tree
+
+
+def test_page(coverage: Coverage, tmp_path: Path) -> None:
+    tree = read(page(coverage, tmp_path))
+    assert not {"script", "link", "img", "iframe"} & set(tree.tags)
+    assert not {"src", "href"} & {name for name, _ in tree.attributes}
+    assert ("name", "viewport") in tree.attributes
+    assert tree.marks == [
+        ("yes", "dimension 0 over d: verified"),
+        ("no", "dimension 1 over t: never verified"),
+        ("yes", "dimension 1 over d: verified"),
+        ("no", "dimension 0 over d: never verified"),
+        ("no", "dimension 0 over d: never verified"),
+    ]
+    for words in (
+        "2 of 5sharded dimensions verified",
+        "1 of 3annotated functions that tests called",
+        "1 of 2annotated functions that hold",
+        "def mlp(x: f32['B/d✓ M'], w: \"f32['M head//2/t✗/d✓']\") -> f32['B/d✗ F']:",
+        "'''<b>é</b>'''",
+        "m.mlp 4 checked calls",
+        "m.never never called by a test",
+        "gone.py cannot be shown",
+        "could not tell: <why>",
+        "test_m.py::test_slow20.50",
+        "no mesh in force & more2",
+        "all_reduce over t",
+    ):
+        assert words in tree.text, words
+    assert tree.text.count("B: 1 of 2") == 2  # the mesh axis t holds copies
+
+
+def test_drawing() -> None:
+    tree = read(draw("f32['B/t/d M {U:p}']", "d=2, t=2, p=1"))
+    cells = [text for text in tree.text.split("a sum over p to come") if text]
+    assert cells == [
+        "f32['B/t/d M {U:p}'] on d=2, t=2, p=1d0 t0 p0B: 1 of 4",
+        "d0 t1 p0B: 3 of 4",
+        "d1 t0 p0B: 2 of 4",
+        "d1 t1 p0B: 4 of 4",
+    ]
+    assert "128 devices: too many to draw" in draw("f32['B/d']", "d=128")
+    assert is_split("f32['B/d']", "d=2")
+    assert not is_split("f32['B/d']", "d=1, t=4")
+    assert not is_split("f32['B']", "")
+
+
+def test_json_and_back(coverage: Coverage, tmp_path: Path) -> None:
+    assert Coverage.from_json(coverage.to_json()) == coverage
+    other = replace(
+        coverage, dimensions={("m.mlp", "the result", 0, "d"): True}, functions={"m.mlp": 1}, never_imported=()
+    )
+    both = merge([coverage, other])
+    assert both.dimensions["m.mlp", "the result", 0, "d"]
+    assert not both.dimensions["m.mlp", "parameter 'w'", 1, "t"]
+    assert (both.functions, both.never_imported) == ({"m.mlp": 5}, ())
+    assert write(coverage, tmp_path / "new" / "r.json", tmp_path) == f"report: {tmp_path / 'new' / 'r.json'}"
+    (tmp_path / "file").write_text("")
+    assert write(coverage, tmp_path / "file" / "r.html", tmp_path).startswith("report not written: ")
