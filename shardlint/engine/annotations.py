@@ -157,6 +157,8 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
     if last in _SEQUENCES:
         kind = _SEQUENCES[last]
         ellipsis = len(items) == 2 and isinstance(items[1], ir.Const) and items[1].value is Ellipsis
+        if kind == "tuple" and any(_spreads(item) for item in items):
+            return AnyType("a tuple of unknown length")
         if kind == "tuple" and not ellipsis:
             return SequenceType(tuple(resolve(it, item, module, depth + 1) for item in items))
         return RepeatedType(kind, resolve(it, items[0], module, depth + 1))
@@ -226,6 +228,13 @@ def with_prefix(type_: ArrayType, dims: tuple[object, ...]) -> ArrayType:
     old = type_.shape
     shape = Shape((*dims, *old.dims), old.pending, "", old.dialect)  # type: ignore[arg-type]  # Dim, as stored
     return ArrayType(type_.dtype, shape, type_.module, type_.at, str(shape))
+
+
+def _spreads(item: ir.Expr) -> bool:
+    """``*Ts`` and ``Unpack[...]`` stand for any number of items."""
+    named = item.obj if isinstance(item, ir.Subscript) else item
+    last = named.name if isinstance(named, ir.Attr) else named.id if isinstance(named, ir.Name) else ""
+    return isinstance(item, ir.Star) or last == "Unpack"
 
 
 def _union(items: tuple[Type, ...]) -> Type:

@@ -34,6 +34,12 @@ from shardlint.values import (
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+NUMBERS: dict[str, Value] = {
+    f"{module}.{name}": ScalarValue("float")
+    for module in ("jax.numpy", "numpy", "math")
+    for name in ("pi", "e", "inf", "nan", "euler_gamma", "tau")
+} | {"jax.numpy.newaxis": Literal(None), "numpy.newaxis": Literal(None)}
+
 
 def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
     """The abstract value of an expression; findings are reported on the way."""
@@ -106,7 +112,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
         case ModuleValue(name=module):
             return it.module_member(module, name)
         case ExternalValue(qualname=qualname):
-            return it.external(f"{qualname}.{name}")
+            return NUMBERS.get(f"{qualname}.{name}") or it.external(f"{qualname}.{name}")
         case InstanceValue() | ClassValue():
             return classes.attribute(it, frame, value, name)
         case MaybeValue(value=inner):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes
+from shardlint import dtypes, ir
 from shardlint.engine.annotations import resolve, with_prefix
 from shardlint.engine.scopes import shares_scope
 from shardlint.engine.types import (
@@ -175,7 +175,10 @@ def check(
                     return found
         case SequenceType(items=types), SequenceValue(items=values):
             if len(types) != len(values):
-                return None  # the type checker's business
+                arrays = any(isinstance(one, ArrayType) and one.shape is not None for one in types)
+                if value.kind != "tuple" or len(types) < 2 or not arrays:
+                    return None  # the type checker's business
+                return Problem("", f"{what}: expected {_count(len(types))}, got a tuple of {_count(len(values))}")
             for index, (one, item) in enumerate(zip(types, values, strict=True)):
                 found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
                 if found is not None:
@@ -196,9 +199,34 @@ def check(
                 return check_array(arrays[0], value, bindings, facts, what)
         case _, MaybeValue(value=inner):
             return check(it, type_, inner, bindings, facts, what, depth)
+        case ArrayType(), SequenceValue(kind="tuple", items=values) if _holds_arrays(values):
+            got = f"a tuple of {_count(len(values))}"
+            return Problem("", f"{what}: expected {type_.text.strip()!r}, got {got}", {}, type_)
+        case ArrayType(), InstanceValue(cls=cls) if _only_holds_arrays(cls):
+            return Problem("", f"{what}: expected {type_.text.strip()!r}, got an instance of {cls.name}", {}, type_)
+        case ClassType(cls=cls), ArrayValue(dims=dims) if dims is not None and _only_holds_arrays(cls):
+            shape = format_shape([dim.size for dim in dims])
+            return Problem("", f"{what}: expected an instance of {cls.name}, got an array of shape {shape!r}")
+        case ClassType(cls=cls), SequenceValue(kind="tuple", names=None, items=values) if _only_holds_arrays(cls):
+            return Problem("", f"{what}: expected an instance of {cls.name}, got a tuple of {_count(len(values))}")
         case _:
             pass
     return None
+
+
+def _holds_arrays(values: tuple[Value, ...]) -> bool:
+    """A tuple that is certainly no array's shape, nor a number that somebody wrote as a tuple."""
+    return not values or any(isinstance(value, ArrayValue) for value in values)
+
+
+def _count(number: int) -> str:
+    return f"{number} item{'' if number == 1 else 's'}"
+
+
+def _only_holds_arrays(cls: ClassValue) -> bool:
+    """A dataclass that inherits nothing and converts to nothing: no array can be one, nor it an array."""
+    methods = {node.name for node in cls.node.body if isinstance(node, ir.Function)}
+    return cls.is_dataclass and not cls.bases and "__jax_array__" not in methods
 
 
 def check_array(type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str) -> Problem | None:

@@ -20,6 +20,7 @@ from shardlint.values import (
     FunctionValue,
     InstanceValue,
     IntValue,
+    Literal,
     MeshValue,
     SequenceValue,
     Unknown,
@@ -124,7 +125,7 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
             if frame.checking:
                 it.seen[(target.at, name)] = (name, value)
         case ir.Sequence(items=items):
-            _unpack(it, frame, items, value, target.at)
+            _unpack(it, frame, items, _fresh(it, frame, value, source), target.at)
         case ir.Star(value=inner):
             assign(it, frame, inner, Unknown("takes the rest"))
         case ir.Attr(obj=ir.Name(id=owner), name=name):
@@ -159,6 +160,15 @@ def _set_attribute(it: Interpreter, frame: Frame, owner: str, name: str, value: 
     frame.variables[owner] = changed
 
 
+def _fresh(it: Interpreter, frame: Frame, value: Value, source: ir.Expr | None) -> Value:
+    """A list that a function of arrays has just made cannot have grown: as good as a tuple."""
+    if isinstance(value, SequenceValue) and value.kind == "list" and isinstance(source, ir.Call):
+        func = evaluate(it, frame, source.func) if isinstance(source.func, (ir.Name, ir.Attr)) else None
+        if isinstance(func, ExternalValue) and func.qualname.startswith(("jax.numpy.", "numpy.")):
+            return replace(value, kind="tuple")
+    return value
+
+
 def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Value, at: int) -> None:
     values: list[Value] | None = None
     star = next((i for i, item in enumerate(items) if isinstance(item, ir.Star)), None)
@@ -176,11 +186,14 @@ def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Va
         values = [*values[:star], SequenceValue(tuple(values[star : star + extra]), "list"), *values[star + extra :]]
         items = tuple(item.value if isinstance(item, ir.Star) else item for item in items)
     if values is not None and len(values) != len(items):
-        # other tuples than shapes are the type checker's business
-        shape = isinstance(value, SequenceValue) and value.kind == "tuple"
-        if isinstance(value, ArrayValue) or (shape and all(isinstance(item, IntValue) for item in values)):
-            what = "a dimension of size" if isinstance(value, ArrayValue) else "a shape of rank"
-            it.report(frame, "ST214", at, f"{len(items)} names unpack {what} {len(values)}")
+        if isinstance(value, ArrayValue):
+            it.report(frame, "ST214", at, f"{len(items)} names unpack a dimension of size {len(values)}")
+        elif isinstance(value, SequenceValue) and value.kind == "tuple":  # a list may have grown unseen
+            shape = all(isinstance(item, IntValue) for item in values)
+            # other tuples are the type checker's business
+            if shape or (len(values) > 1 and any(isinstance(item, ArrayValue) for item in values)):
+                what = "a shape of rank" if shape else "a tuple of"
+                it.report(frame, "ST214", at, f"{len(items)} names unpack {what} {len(values)}")
         values = None
     for index, item in enumerate(items):
         assign(it, frame, item, values[index] if values is not None else Unknown("part of something unknown"))
@@ -212,6 +225,10 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     name = frame.function.name if frame.function is not None else "the function"
     found = matching.check(it, frame.promise, value, frame.bindings, frame.facts, f"result of {name}")
     frame.bindings.rollback(mark)
+    if value == Literal(None) and isinstance(node.value, ir.Name) and isinstance(frame.promise, ArrayType):
+        # `return None` itself says that the annotation is meant loosely
+        text = frame.promise.text.strip()
+        found = matching.Problem("", f"result of {name}: expected {text!r}, got None", {}, frame.promise)
     if found is not None:
         it.report(frame, found.code or "ST201", node.value.at, found.message, found.witness, _declared(found))
     elif frame.named and isinstance(frame.promise, ArrayType) and isinstance(value, ArrayValue):

@@ -77,6 +77,7 @@ def binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
 def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
     operands = [as_array(left, ctx.x64), as_array(right, ctx.x64)]
     if operands[0] is None or operands[1] is None:
+        _no_tuple_of_arrays(op, left, right)
         return Unknown(f"operand of {op} is unknown")
     function = BINARY_FUNCTIONS[op]
     both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
@@ -89,6 +90,14 @@ def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
         return apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx)
     except OpError as error:
         raise OpError(error.code, _as_operator(error.message, function, op), error.witness, error.operand) from None
+
+
+def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
+    """NumPy makes an array of a tuple; JAX refuses."""
+    for index, (one, other) in enumerate(((left, right), (right, left))):
+        if isinstance(one, SequenceValue) and one.kind == "tuple" and isinstance(other, ArrayValue) and not other.numpy:
+            if any(isinstance(item, ArrayValue) and not item.numpy for item in one.items):
+                raise OpError("ST204", f"{op}: one operand is an array, the other a tuple of {len(one.items)}", {}, index)
 
 
 def _integer_power(call: Call) -> Value:
@@ -187,6 +196,8 @@ def unary(op: str, value: Value, ctx: OpContext) -> Value:
     if isinstance(value, ArrayValue):
         name = {"-": "negative", "+": "positive", "~": "bitwise_not"}[op]
         return apply(("numpy." if value.numpy else "jax.numpy.") + name, [value], {}, ctx)
+    if isinstance(value, SequenceValue) and any(isinstance(item, ArrayValue) for item in value.items):
+        raise OpError("ST204", f"{op}: the operand is a {value.kind} of {len(value.items)}")
     if isinstance(value, IntValue):
         if value.size is None:
             return value
