@@ -7,7 +7,7 @@ program, JAX, or libcst.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from shardlint import ir
 from shardlint.engine import classes, enforcement, statements, strings
@@ -15,6 +15,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
+from shardlint.engine.sharding.manual import Region, entered, own_view
 from shardlint.engine.types import ArrayType, ClassType, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
@@ -24,6 +25,7 @@ from shardlint.project import Project
 from shardlint.values import ClassValue, FunctionValue, InstanceValue, Unknown
 from shardtypes.lang import Bindings, Size
 
+_Task: TypeAlias = "tuple[ir.Function, ClassValue | None, Frame]"
 __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
 
 
@@ -64,34 +66,67 @@ class run:
         self.module = module
         frame = self.it.module_frame(module.name)
         strings.check_module(self.it, frame, module)
+        later: list[_Task] = []
         for node, owner, closure in _functions(self.it, module, frame):
-            self._function(node, owner, closure)
+            self._function(node, owner, closure, later)
+        self._waiting()
+        for node, owner, closure in later:  # what runs in the manual view is known by now
+            if not self.it.regions.seen(node):
+                self._function(node, owner, closure, None)
+        self._waiting()
+
+    def _waiting(self) -> None:
+        """Functions that were found to run in the manual view."""
+        regions = self.it.regions
+        while regions.waiting:
+            func, view, region = regions.waiting.pop(0)
+            if isinstance(func.node, ir.Function):
+                closure = func.closure if isinstance(func.closure, Frame) else self.it.module_frame(func.module)
+                self._checked(func.node, func.owner, closure, (view, region))
 
     def found(self) -> list[Event]:
         return sorted(self.it.events.values(), key=lambda event: (event.at, event.code))
 
-    def _function(self, node: ir.Function, owner: ClassValue | None, closure: Frame) -> None:
+    def _function(
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame, later: list[_Task] | None = None
+    ) -> None:
+        view, region = own_view(self.it, closure, node, self.module.name)
+        if view is None and later is not None:
+            later.append((node, owner, closure))
+            return
+        self._checked(node, owner, closure, (view, region))
+
+    def _checked(
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame, runs: tuple[View | None, Region | None]
+    ) -> None:
         it = self.it
         it.steps = 0
+        before, (it.view, region) = it.view, runs
+        if it.view is not None:
+            it.regions.add(FunctionValue(node, self.module.name, closure, owner, node.name), it.view, region, True)
         func = FunctionValue(node, self.module.name, closure, owner, node.name)
         try:
-            self._ranks(node, owner, closure, func)
+            self._ranks(node, owner, closure, func, region)
         except StepLimit:
             it.stack.clear()
+        finally:
+            it.view = before
 
-    def _ranks(self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue) -> None:
+    def _ranks(
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, region: Region | None
+    ) -> None:
         """Evaluate the body; where a parameter's rank is open, for several ranks: certain is what fails for all."""
         it = self.it
         types_ = [resolve(it, param.annotation, self.module.name) for param in node.params]
         if not any(isinstance(t, ArrayType) and t.shape is not None and t.shape.rank is None for t in types_):
-            self._body(node, owner, closure, func, None)
+            self._body(node, owner, closure, func, None, region)
             return
         before = it.events
         runs: list[dict[object, Event]] = []
         for rank in _RANKS:
             it.events = {}
             try:
-                self._body(node, owner, closure, func, rank)
+                self._body(node, owner, closure, func, rank, region)
             finally:
                 runs.append(it.events)
                 it.events = before
@@ -100,8 +135,9 @@ class run:
                 it.events.setdefault(key, event)
 
     def _body(
-        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None
-    ) -> None:
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None,
+        region: Region | None,
+    ) -> None:  # fmt: skip
         it, module = self.it, self.module.name
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
         frame.silent = _is_patched(node)
@@ -126,10 +162,14 @@ class run:
             if isinstance(type_, ArrayType) and rank is not None:
                 _open_rank(it, frame, type_, rank)
             frame.variables[param.name] = parameter_value(it, frame, param, type_)
+            if it.view is not None:
+                value = frame.variables[param.name]
+                frame.variables[param.name] = entered(frame, it.view, value, region, index)
         strings.check_result_names(it, frame, node, module, known)
         enforcement.check_decorators(it, frame, node)
         enforcement.check_jitted(it, frame, node)
         frame.named = frozenset(frame.bindings.sizes) | known
+        frame.view, frame.region = it.view, region
         promise = resolve(it, node.returns, module)
         if says_something(promise) and not node.is_generator:
             frame.promise = promise

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import builtin, classes, collectives, matching, mutation, sharding, transforms
+from shardlint.engine import builtin, classes, matching, mutation, sharding, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import constant, known
+from shardlint.engine.sharding import collectives, manual_calls, manual_trees
+from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
 from shardlint.ops import OpError
 from shardlint.values import (
@@ -86,10 +88,11 @@ def call(
     it.step()
     match func:
         case FunctionValue():
-            spec = collectives.by_spec(it, frame, f"{func.module}.{func.name}", args, at, operands)
+            spec = by_spec(it, frame, f"{func.module}.{func.name}", args, at, operands, kwargs)
             if spec is not None:
                 return spec
-            return call_function(it, frame, func, args, kwargs, at, places)
+            with manual_calls.signature(it, func):
+                return call_function(it, frame, func, args, kwargs, at, places)
         case PartialValue():
             if isinstance(func.func, ExternalValue) and func.func.qualname.startswith("jax.Array.at"):
                 return _external(
@@ -153,10 +156,16 @@ def _external(
     placed = sharding.call(it, frame, qualname, args, kwargs, at, operands)
     if placed is not None:
         return placed
+    collective = collectives.call(it, frame, qualname, args, kwargs, at, operands)
+    if collective is not None:
+        return collective
+    tree = manual_trees.call(it, frame, qualname, args, kwargs, at)
+    if tree is not None:
+        return tree
     control = transforms.control(it, frame, qualname, args, kwargs, at, operands)
     if control is not None:
         return control
-    spec = collectives.by_spec(it, frame, qualname, args, at, operands)
+    spec = by_spec(it, frame, qualname, args, at, operands, kwargs)
     if spec is not None:
         return spec
     if qualname.startswith("builtins."):
@@ -255,7 +264,8 @@ def call_function(
     returns = node.returns if isinstance(node, ir.Function) else None
     promise = resolve(it, returns, func.module)
     if says_something(promise):
-        return matching.instantiate(it, promise, bindings, matching.Opaque(it))
+        result = matching.instantiate(it, promise, bindings, matching.Opaque(it))
+        return result if wrong else manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
     if isinstance(promise, ScalarType) and promise.kind != "int":
         return matching.instantiate(it, promise, bindings, matching.Opaque(it))
     if wrong or (isinstance(node, ir.Function) and (node.is_generator or node.is_async)):
@@ -272,7 +282,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         return Unknown("a recursive call")
     closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
     top = closure.parent is None
-    around = (frame.facts, frame.mesh, frame.rules, it.target, bool(frame.silent))
+    around = (frame.facts, frame.mesh, frame.rules, it.target, it.view, bool(frame.silent))
     key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and _hashable(key) and key in it.memo:
         return it.memo[key]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from shardlint import dtypes
 from shardlint.engine.blame import result_place
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import manual_trees
 from shardlint.engine.trees import bare, leaf_pairs, map_leaves, traced
 from shardlint.ops.registry import static_bool, static_int
 from shardlint.values import ArrayValue, IntValue, SequenceValue, Unknown, Value, WrappedValue
@@ -52,7 +53,10 @@ def call_derivative(
     value, extra = _with_aux(result) if aux else (result, Unknown("aux"))
     if func.kind in GRADIENTS and _not_scalar(it, frame, func, value, short, at, aux):
         value = Unknown("not a scalar")
-    wanted = None if chosen is None else [bare(inner[index]) for index in chosen]
+    place = (frame.module, at)
+    wanted = None
+    if chosen is not None:
+        wanted = [manual_trees.gradient(it.view, inner[index], value, place) or bare(inner[index]) for index in chosen]
     if wanted is None:
         gradient: Value = Unknown("argnums is not known")
     else:

@@ -67,7 +67,7 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Unary(op=op, value=inner):
             value = known(evaluate(it, frame, inner))
             try:
-                return ops.unary(op, value, it.context(frame))
+                return ops.unary(op, value, it.context(frame, expr.at))
             except OpError as error:
                 return it.op_error(frame, error, expr.at)
         case ir.Compare():
@@ -138,7 +138,7 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
     if isinstance(receiver, DictValue) and isinstance(index, Literal):
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:
-        ctx = it.context(frame)
+        ctx = it.context(frame, expr.at)
         result = ops.index(receiver, index, ctx)
         it.keep_facts(frame, ctx)
         return result
@@ -191,7 +191,7 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, ex
     if op == "@":
         sharding.matmul(it, frame, left, right, expr.at)
     try:
-        ctx = it.context(frame)
+        ctx = it.context(frame, expr.at)
         result = ops.binary(op, known(left), known(right), ctx)
         it.keep_facts(frame, ctx)
         return result
@@ -212,7 +212,7 @@ def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
                 result = Literal(op == "is not")
         else:
             try:
-                result = ops.compare(op, left, right, it.context(frame))
+                result = ops.compare(op, left, right, it.context(frame, expr.at))
             except OpError as error:
                 result = it.op_error(frame, error, expr.at)
         left = right

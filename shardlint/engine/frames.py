@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.types import Type
 from shardlint.logical_rules import RuleList
 from shardlint.values import FunctionValue, MeshValue, Value
 from shardtypes.lang import Bindings, Facts
+
+if TYPE_CHECKING:
+    from shardlint.engine.sharding.manual import Region
+    from shardlint.ops.sharding import View
 
 
 @dataclass(slots=True)
@@ -30,6 +35,8 @@ class Frame:
     declared: dict[str, ir.Expr] = field(default_factory=dict)
     jumps: list[dict[str, Value]] = field(default_factory=list)
     rules: RuleList | None = None  # logical axis rules in force here; None where not known
+    view: View | None = None  # the manual view in which the function itself is checked
+    region: Region | None = None  # what runs it on every device, if that is known
     mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where not known
 
     def find(self, name: str) -> Value | None:

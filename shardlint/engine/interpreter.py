@@ -10,10 +10,12 @@ from shardlint.engine import annotations as reading
 from shardlint.engine import calls, classes, expressions, statements
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.manual import Regions
 from shardlint.engine.types import Type
 from shardlint.events import Event
 from shardlint.logical_rules import RuleList
 from shardlint.ops import OpContext, OpError
+from shardlint.ops.sharding import ShardingError, View
 from shardlint.project import Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
     ClassValue,
@@ -58,6 +60,8 @@ class Interpreter:
         self.memo: dict[object, Value] = {}
         self.steps = 0
         self.counter = 0
+        self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known
+        self.regions = Regions(self)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
 
@@ -99,14 +103,15 @@ class Interpreter:
         place = at
         if error.operand is not None and error.operand < len(operands):
             place = operands[error.operand].at
-        self.report(frame, error.code, place, error.message, error.witness)
+        related = error.related if isinstance(error, ShardingError) else ()
+        self.report(frame, error.code, place, error.message, error.witness, related)
         return Unknown("an error was reported here")
 
     def context(self, frame: Frame, at: int = -1) -> OpContext:
         def call(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
             return calls.call(self, frame, func, list(args), dict(kwargs), at)
 
-        return OpContext(frame.facts, call, False, self.mesh)
+        return OpContext(frame.facts, call, False, self.mesh, self.view, (frame.module, at))
 
     # --- names --------------------------------------------------------------------------------------------------
 
@@ -162,13 +167,14 @@ class Interpreter:
             source = self.project.module(module)
             if source is not None:
                 steps, self.steps = self.steps, 0
+                view, self.view = self.view, None
                 frame.checking = module == self.target
                 try:
                     statements.block(self, frame, source.body)
                 except StepLimit:
                     frame.variables.clear()
                 finally:
-                    self.steps = steps
+                    self.steps, self.view = steps, view
                 for name in _global_names(source.body):
                     frame.variables[name] = Unknown("assigned by a function")
         return frame

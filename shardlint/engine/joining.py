@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from shardlint.ops.sharding import state as states
 from shardlint.values import ArrayValue, Dimension, InstanceValue, IntValue, MaybeValue, SequenceValue, Unknown, Value
 from shardlint.values import Literal as Constant
 
@@ -20,6 +23,9 @@ def join(a: Value, b: Value) -> Value:
                     Dimension(x.size if x.size == y.size else None, x.axes if x.axes == y.axes else None)
                     for x, y in zip(a.dims, b.dims, strict=True)
                 )
+            if a.manual and b.manual:
+                dtype = a.dtype if a.dtype == b.dtype else None
+                return states.joined(replace(a, dims=dims, dtype=dtype, weak=a.weak and b.weak), b)
             return ArrayValue(
                 dims,
                 a.dtype if a.dtype == b.dtype else None,

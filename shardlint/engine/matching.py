@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import dtypes, ir
 from shardlint.engine.annotations import resolve, with_prefix
 from shardlint.engine.scopes import shares_scope
+from shardlint.engine.sharding import manual_calls, manual_match
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -39,6 +40,7 @@ from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Size, format_shape, 
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
+    from shardlint.ops.sharding import View
 
 _DEPTH = 4
 
@@ -51,6 +53,7 @@ class Problem:
     message: str
     witness: Mapping[str, int] = field(default_factory=dict)
     where: ArrayType | None = None
+    dim: int | None = None
 
 
 def as_symbol(name: str) -> Size:
@@ -97,6 +100,11 @@ def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[
 
 
 def _array(it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> Value:
+    value = _promised(type_, bindings, new)
+    return value if it.view is None else it.view.enter(value)
+
+
+def _promised(type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> ArrayValue:
     if type_.shape is None:
         return ArrayValue(None, type_.dtype)
     dims: list[Dimension] | None = []
@@ -162,6 +170,8 @@ def check(
     """Match a value against an annotation, binding the names it meets first."""
     match type_, value:
         case ArrayType(), ArrayValue():
+            if it.view is not None and value.manual:
+                return _check_manual(it.view, type_, value, bindings, facts, what)
             return check_array(type_, value, bindings, facts, what)
         case ClassType(), InstanceValue() if value.cls is type_.cls and depth < _DEPTH:
             if not (type_.own or shares_scope(type_.cls)):
@@ -229,13 +239,29 @@ def _only_holds_arrays(cls: ClassValue) -> bool:
     return cls.is_dataclass and not cls.bases and "__jax_array__" not in methods
 
 
+def _check_manual(
+    view: View, type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str
+) -> Problem | None:
+    """The same in manual code, where sizes are local and the axes of dimensions are known."""
+    found = manual_match.conflict(view, type_, value, what)
+    if found is None:
+        problem = check_array(type_, manual_match.as_declared(view, type_, value), bindings, facts, what)
+        if problem is None or problem.code or problem.dim is None:
+            return problem
+        found = manual_match.whole_for_split(view, type_, value, problem.dim, what)
+        if found is None:
+            return problem
+        found = replace(found, witness=problem.witness)
+    return Problem(found.code, found.text, found.witness, type_)
+
+
 def check_array(type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str) -> Problem | None:
     """One array against one annotation: sizes first, then dtype."""
     if type_.shape is not None:
         sizes = None if value.dims is None else [dim.size for dim in value.dims]
         mismatch = unify(type_.shape, sizes, bindings, facts)
         if mismatch is not None:
-            return Problem("", describe(type_, value, mismatch, what), mismatch.witness, type_)
+            return Problem("", describe(type_, value, mismatch, what), mismatch.witness, type_, mismatch.dim)
     if type_.dtype is not None and value.dtype is not None and not value.numpy:
         if not dtype_fits(type_.dtype, value.dtype):
             return Problem("ST212", f"{what}: expected dtype {type_.dtype}, got {value.dtype}", {}, type_)
@@ -280,7 +306,8 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
                 )
                 for a, b in zip(dims, promised.dims, strict=True)
             )
-        return replace(value, dims=dims, dtype=value.dtype if value.dtype in dtypes.CONCRETE else promised.dtype)
+        refined = replace(value, dims=dims, dtype=value.dtype if value.dtype in dtypes.CONCRETE else promised.dtype)
+        return refined if it.view is None else manual_calls.annotated(refined, promised)
     if isinstance(type_, SequenceType) and isinstance(value, SequenceValue) and len(type_.items) == len(value.items):
         items = tuple(refine(it, one, item, bindings) for one, item in zip(type_.items, value.items, strict=True))
         return replace(value, items=items)

@@ -13,6 +13,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_variables
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import constant, element, iterate, truth
+from shardlint.engine.sharding import manual_exit
 from shardlint.engine.types import AnyType, ArrayType, ScalarType
 from shardlint.values import (
     ArrayValue,
@@ -219,6 +220,8 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
 def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     value = constant(None) if node.value is None else evaluate(it, frame, node.value)
     frame.returned.append(value)
+    if frame.view is not None and node.value is not None:
+        manual_exit.leave(it, frame, node.value, value)
     if frame.promise is None or node.value is None:
         return
     mark = frame.bindings.mark()

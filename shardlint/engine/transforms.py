@@ -12,6 +12,7 @@ from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_line
 from shardlint.engine.frames import Frame
 from shardlint.engine.loops import call_loop
 from shardlint.engine.mapping import MAPPINGS, call_mapped
+from shardlint.engine.sharding import manual_calls
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
     ArrayValue,
@@ -42,7 +43,7 @@ _TRANSPARENT = frozenset(
 )
 _WRAPS = "functools.wraps"
 _REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax.pmin"})
-_PARAMETERS = {**DERIVATIVES, **MAPPINGS}
+_PARAMETERS = {**DERIVATIVES, **MAPPINGS, **manual_calls.PARAMETERS}
 #: Options whose place in the program findings are about.
 _PLACED = ("in_axes", "out_axes")
 
@@ -69,7 +70,9 @@ def make(
     if not _callable(args[0]):
         return Unknown("a transformation of something unknown")
     options = {**dict(zip(names, args[1:], strict=False)), **kwargs}
-    return WrappedValue(qualname, args[0], tuple(options.items()), origin)
+    wrapped = WrappedValue(qualname, args[0], tuple(options.items()), origin)
+    manual_calls.wrapped(it, wrapped)
+    return wrapped
 
 
 def _origin(
@@ -133,6 +136,8 @@ def call_wrapped(
     if func.kind == sharding.JIT:
         sharding.check_arguments(it, frame, func, args, kwargs, at, operands)
         return sharding.result(func, call(it, frame, func.func, args, kwargs, at, places, operands))
+    if func.kind == manual_calls.SHARD_MAP:
+        return manual_calls.call_region(it, frame, func, args, kwargs, at, places)
     if func.kind in DERIVATIVES:
         return call_derivative(it, frame, func, args, kwargs, at, places)
     return call_mapped(it, frame, func, args, kwargs, at, places)

@@ -20,13 +20,16 @@ class View:
     """The mesh axes that are bound, with their sizes (None: not known). ``complete``: there are no others.
 
     ``kind`` is the transformation that binds them. ``transposes`` tells how gradients come out: True where JAX keeps
-    track of what varies (``check_vma``), False where it does not, None where that is not known.
+    track of what varies (``check_vma``), False where it does not, None where that is not known. ``declares`` tells
+    whether annotations speak of axes: where none of a function does, they say nothing about how values are split, and
+    give local sizes.
     """
 
     axes: tuple[tuple[str, int | None], ...] = ()
     complete: bool = False
     kind: str = "shard_map"
     transposes: bool | None = None
+    declares: bool = True
     known: Mapping[str, int | None] = field(default_factory=dict, compare=False)
 
     def size(self, axis: str) -> Size:
@@ -45,7 +48,18 @@ class View:
         return True if axis in dict(self.axes) else (False if self.complete else None)
 
     def local_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
-        return None if size is None else size // self.count(axes)
+        count = self.count(axes)
+        if size is None or (size.constant is not None and count.constant and size.constant % count.constant):
+            return None
+        return size // count
+
+    def splitting(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """The axes that split anything: those of more than one device."""
+        return tuple(axis for axis in axes if self.size(axis) != 1)
+
+    def understood(self, axes: tuple[str, ...] | None) -> bool:
+        """Whether a dimension can be split like that."""
+        return axes is not None and len(set(axes)) == len(axes) and all(self.binds(axis) is not False for axis in axes)
 
     def global_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
         """What ``local_size`` was made from."""
@@ -57,13 +71,20 @@ class View:
         """A global array as one device holds it. Over axes that its annotation does not name nothing is claimed."""
         dims = value.dims
         if dims is not None:
-            dims = tuple(Dimension(self.local_size(d.size, d.axes or ()), d.axes) for d in dims)
+            dims = tuple(self._entered(dim) for dim in dims)
         mine = frozenset(axis for dim in dims or () for axis in dim.axes or ())
         pending = value.pending or frozenset()
         return replace(
             value, dims=dims, manual=True, pending=pending, unclear=value.unclear.minus(mine | pending),
             marks=split_marks(mine),
         )  # fmt: skip
+
+    def _entered(self, dim: Dimension) -> Dimension:
+        if not self.declares:
+            return Dimension(dim.size)
+        if dim.axes is None or not self.understood(dim.axes):
+            return Dimension(None)
+        return Dimension(self.local_size(dim.size, dim.axes), self.splitting(dim.axes))
 
     def leave(self, value: ArrayValue) -> ArrayValue:
         """The same array with global sizes."""

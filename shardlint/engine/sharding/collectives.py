@@ -1,0 +1,153 @@
+"""Calls of ``jax.lax`` collectives in manual code: on whole trees, with what is certainly wrong reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardlint import dtypes, ir
+from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.scaling import scaled_later
+from shardlint.engine.trees import children, rebuilt
+from shardlint.ops import OpError
+from shardlint.ops.arrays import as_array
+from shardlint.ops.registry import is_none, parse_signature, static_bool, static_int
+from shardlint.ops.sharding import collectives as models
+from shardlint.ops.sharding.base import adopted, constant
+from shardlint.ops.sharding.collectives import Collective
+from shardlint.values import ArrayValue, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_SIGNATURES = {
+    **dict.fromkeys(("psum", "pmean", "pmax", "pmin"), "x, axis_name, *, axis_index_groups=None"),
+    "all_gather": "x, axis_name, *, axis_index_groups=None, axis=0, tiled=False, to='varying'",
+    "psum_scatter": "x, axis_name, *, scatter_dimension=0, axis_index_groups=None, tiled=False",
+    "all_to_all": "x, axis_name, split_axis, concat_axis, *, axis_index_groups=None, tiled=False",
+    "ppermute": "x, axis_name, perm",
+    "pshuffle": "x, axis_name, perm",
+    "pbroadcast": "x, axis_name, source",
+    "axis_index": "axis_name",
+    "axis_size": "axis_name",
+    "pcast": "x, axis_name=None, *, to=None",
+    "pvary": "x, axis_name",
+}
+COLLECTIVES = frozenset(f"jax.lax.{name}" for name in _SIGNATURES)
+
+
+def axis_names(value: Value | None) -> tuple[str, ...] | None:
+    """One axis name or several; None where they are not known."""
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        return (value.value,)
+    if isinstance(value, SequenceValue):
+        names = [item.value for item in value.items if isinstance(item, Literal) and isinstance(item.value, str)]
+        return tuple(names) if len(names) == len(value.items) else None
+    return None
+
+
+def call(
+    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int,
+    operands: Sequence[ir.Expr],
+) -> Value | None:  # fmt: skip
+    """The result of a collective in manual code; None for any other call."""
+    view = it.view
+    if view is None or qualname not in COLLECTIVES:
+        return None
+    name = qualname.rpartition(".")[2]
+    given = parse_signature(_SIGNATURES[name]).bind(args, kwargs)
+    if given is None:
+        return Unknown(f"arguments of lax.{name} not understood")
+    axes = axis_names(given.get("axis_name"))
+    if axes is None:
+        return _lost(given.get("x", Literal(None))) if "x" in given else Unknown("a mesh axis that is not known")
+    for axis in axes:
+        if view.binds(axis) is False and not it.regions.names_axis(axis):
+            bound = ", ".join(sorted(a for a, _ in view.axes)) or "none"
+            place = next((o.at for o in operands if isinstance(o, ir.Const) and o.value == axis), at)
+            it.report(frame, "ST305", place, f"lax.{name}: no axis {axis!r} is bound here (axes: {bound})")
+            return Unknown("an error was reported here")
+    grouped = not is_none(given.get("axis_index_groups", Literal(None)))
+    one = Collective(f"lax.{name}", axes, view, (frame.module, at), grouped)
+    if name == "axis_index":
+        return models.index(one)
+    if name == "axis_size":
+        return IntValue(models.count(one))
+    change = _change(name, given, one)
+    if change is None:
+        return _lost(given["x"])
+    try:
+        return _on_leaves(given["x"], one, change, it, frame, at)
+    except OpError as error:
+        return it.op_error(frame, error, at, operands)
+
+
+def _change(name: str, given: Mapping[str, Value], one: Collective) -> Callable[[ArrayValue], ArrayValue] | None:
+    tiled = static_bool(given["tiled"]) if "tiled" in given else None
+    if name in ("psum", "pmean", "pmax", "pmin"):
+        return lambda value: models.summed(value, one)
+    if name in ("pvary", "pcast"):
+        to = given.get("to", Literal("varying"))
+        return (lambda value: value) if name == "pvary" or to == Literal("varying") else None
+    if name in ("ppermute", "pshuffle"):
+        return lambda value: models.permuted(value, one)
+    if name == "all_gather":
+        axis = static_int(given["axis"])
+        if axis is None or tiled is None:
+            return None
+        return lambda value: models.gathered(value, one, axis, tiled)
+    if name == "psum_scatter":
+        dim = static_int(given["scatter_dimension"])
+        if dim is None or tiled is None:
+            return None
+        return lambda value: models.scattered(value, one, dim, tiled)
+    if name == "all_to_all":
+        split, joined = static_int(given["split_axis"]), static_int(given["concat_axis"])
+        if split is None or joined is None or tiled is None:
+            return None
+        return lambda value: models.exchanged(value, one, split, joined, tiled)
+    return None
+
+
+def _on_leaves(
+    value: Value, one: Collective, change: Callable[[ArrayValue], ArrayValue], it: Interpreter, frame: Frame, at: int
+) -> Value:
+    parts = children(value)
+    if parts is not None:
+        return rebuilt(value, [(key, _on_leaves(item, one, change, it, frame, at)) for key, item in parts])
+    if isinstance(value, (IntValue, ScalarValue, Literal)):
+        return _on_number(value, one, change)
+    if not isinstance(value, ArrayValue):
+        return Unknown("a part of a tree")
+    array = adopted(value)
+    if one.name in ("lax.psum", "lax.psum_scatter"):
+        try:
+            models.refuse_replicated(array, one)
+        except models.ReplicatedSum:
+            if not scaled_later(it, frame, at):
+                raise
+    return _cast(change(array), one.name)
+
+
+def _on_number(value: Value, one: Collective, change: Callable[[ArrayValue], ArrayValue]) -> Value:
+    """``psum(1, axis)`` is the number of devices."""
+    if isinstance(value, IntValue) and one.name == "lax.psum":
+        return IntValue(None if value.size is None or one.grouped else value.size * models.count(one))
+    number = as_array(value)
+    return Unknown("a part of a tree") if number is None else change(constant(number))
+
+
+def _cast(value: ArrayValue, name: str) -> ArrayValue:
+    """Sums of bools are ints, averages of ints floats: their dtype is left open."""
+    sums = name in ("lax.psum", "lax.pmean", "lax.psum_scatter")
+    exact = dtypes.is_kind(value.dtype, "floating", "complex") or (name == "lax.psum" and value.dtype != "bool")
+    return value if not sums or exact else replace(value, dtype=None)
+
+
+def _lost(value: Value) -> Value:
+    """The tree, of which nothing is known but its structure."""
+    parts = children(value)
+    if parts is not None:
+        return rebuilt(value, [(key, _lost(item)) for key, item in parts])
+    return ArrayValue(None, value.dtype) if isinstance(value, ArrayValue) else Unknown("a collective")

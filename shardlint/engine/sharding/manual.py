@@ -1,0 +1,268 @@
+"""Which functions run in the manual view, and how values enter it.
+
+A function does when ``shard_map``, ``typed_shard_map`` or ``pmap`` run it, when such a function calls it, or when it is
+annotated with mesh axes and itself calls collectives over them. Of any other function the view is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.axis_set import NO_AXIS
+from shardlint.engine.annotations import resolve
+from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.collectives import COLLECTIVES
+from shardlint.engine.sharding.collectives_spec import NAMES as SPEC_NAMES
+from shardlint.engine.sharding.specs import spec_of
+from shardlint.engine.strings import walk
+from shardlint.engine.trees import children, rebuilt
+from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
+from shardlint.ops.registry import is_none, static_bool, static_int
+from shardlint.ops.sharding.state import sharded, split_marks
+from shardlint.ops.sharding.view import View
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    ExternalValue,
+    FunctionValue,
+    PartialValue,
+    SequenceValue,
+    SpecValue,
+    Value,
+)
+from shardtypes.lang import ShapeSyntaxError, parse
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What runs a function on every device. ``entries`` are specs (or mapped axes) of its arguments and ``results``
+    that of its result; both None where annotations say it. ``mapped`` is the axis that ``pmap`` maps over."""
+
+    view: View
+    typed: bool = False
+    entries: Value | None = None
+    results: Value | None = None
+    mapped: str | None = None
+
+
+@dataclass(slots=True)
+class Regions:
+    """What one analysis found to be manual: ``waiting`` are functions still to be checked in a view."""
+
+    it: Interpreter
+    waiting: list[tuple[FunctionValue, View, Region | None]] = field(default_factory=list)
+    done: set[object] = field(default_factory=set)
+    _axis_names: set[str] | None = None
+
+    def add(self, func: FunctionValue, view: View, region: Region | None = None, checked: bool = False) -> None:
+        """Check the function in that view, once, unless it is being ``checked`` now. One without annotations is
+        evaluated where it is called."""
+        node = func.node
+        key = (id(node), view.axes, region is not None)
+        if key in self.done or func.module != self.it.target or isinstance(node, ir.Lambda):
+            return
+        if region is None and (id(node), "region") in self.done:
+            return
+        if not checked and not any(param.annotation is not None for param in node.params):
+            return
+        self.done |= {key, id(node)}
+        if region is not None:
+            self.done.add((id(node), "region"))
+        if not checked:
+            self.waiting.append((func, view, region))
+
+    def seen(self, node: ir.Function) -> bool:
+        """Whether the function was checked in some manual view."""
+        return id(node) in self.done
+
+    def names_axis(self, axis: str) -> bool:
+        """Whether some ``vmap`` of the module may bind the axis."""
+        if self._axis_names is None:
+            module = self.it.project.module(self.it.target)
+            self._axis_names = set(_mapped_names(module.body)) if module is not None else set()
+        return axis in self._axis_names or "" in self._axis_names
+
+
+def _mapped_names(body: tuple[ir.Stmt, ...]) -> Iterator[str]:
+    for node in walk(body):
+        if isinstance(node, ir.Call):
+            names = (n for n in walk(node) if isinstance(n, (ir.Attr, ir.Name)))
+            called = {n.name if isinstance(n, ir.Attr) else n.id for n in names}
+            if called & {"vmap", "filter_vmap", "xmap"}:
+                for arg in node.args:
+                    if arg.keyword in ("axis_name", "spmd_axis_name"):
+                        constant = isinstance(arg.value, ir.Const) and isinstance(arg.value.value, str)
+                        yield str(arg.value.value) if constant and isinstance(arg.value, ir.Const) else ""
+
+
+# --- which functions -----------------------------------------------------------------------------------------------
+
+
+def configured(it: Interpreter, **options: object) -> View:
+    """A view on the configured mesh, or on one that is not known."""
+    axes = tuple(it.mesh.items())
+    return View(axes, bool(axes), **options)  # type: ignore[arg-type]  # fields of View
+
+
+def own_view(it: Interpreter, frame: Frame, node: ir.Function, module: str) -> tuple[View | None, Region | None]:
+    """The view in which a function says itself that it runs: by decorator, or by the collectives that it calls."""
+    for expr in node.decorators:
+        frame.silent += 1
+        wrapper = it.evaluate(frame, expr)
+        frame.silent -= 1
+        options: dict[str, Value] = {}
+        if isinstance(wrapper, PartialValue):
+            options, wrapper = dict(wrapper.kwargs), wrapper.func
+        if isinstance(wrapper, ExternalValue) and wrapper.qualname.rpartition(".")[2] == "typed_shard_map":
+            view = configured(it, transposes=tracked(options))
+            return view, Region(view, typed=True)
+    if frame.view is not None:
+        return signature_view(it, frame.view, node, module), None
+    axes = annotated_axes(it, node, module)
+    if axes and any(_reduces(it, module, call, axes) for call in walk(node.body) if isinstance(call, ir.Call)):
+        return configured(it), None
+    return None, None
+
+
+def signature_view(it: Interpreter, view: View, node: ir.Function | ir.Lambda, module: str) -> View:
+    """The view, as the annotations of a function speak of it."""
+    declares = isinstance(node, ir.Function) and bool(annotated_axes(it, node, module))
+    return view if view.declares == declares else replace(view, declares=declares)
+
+
+def tracked(options: Mapping[str, Value]) -> bool | None:
+    """Whether JAX keeps track of what varies: ``check_vma``, or its older name."""
+    for name in ("check_vma", "check_rep"):
+        if name in options:
+            return static_bool(options[name])
+    return True
+
+
+def annotated_axes(it: Interpreter, node: ir.Function, module: str) -> frozenset[str]:
+    """The mesh axes in the annotations of a function's parameters and result."""
+    found: set[str] = set()
+    for expr in (*(param.annotation for param in node.params), node.returns):
+        found |= _axes_in(it, resolve(it, expr, module), 0)
+    return frozenset(found)
+
+
+def _axes_in(it: Interpreter, type_: Type, depth: int) -> set[str]:
+    from shardlint.engine.matching import field_types
+
+    match type_:
+        case ArrayType(shape=shape) if shape is not None and shape.dialect == "shardtypes":
+            return set(shape.axes)
+        case ClassType(cls=cls) if depth < 3:
+            return set().union(*(_axes_in(it, one, depth + 1) for one in field_types(it, cls).values()))
+        case SequenceType(items=items) | UnionType(items=items):
+            return set().union(*(_axes_in(it, one, depth + 1) for one in items))
+        case RepeatedType(item=item):
+            return _axes_in(it, item, depth + 1)
+        case MappingType(value=value):
+            return _axes_in(it, value, depth + 1)
+        case _:
+            return set()
+
+
+def _reduces(it: Interpreter, module: str, call: ir.Call, axes: frozenset[str]) -> bool:
+    """Whether a call is a collective over one of the axes, as written."""
+    found = it.resolve_static(call.func, module)
+    if isinstance(found, ExternalValue) and found.qualname in COLLECTIVES:
+        words = {n.value for arg in call.args for n in walk(arg.value) if isinstance(n, ir.Const)}
+        return bool(words & axes)
+    name = call.func.name if isinstance(call.func, ir.Attr) else call.func.id if isinstance(call.func, ir.Name) else ""
+    first = call.args[0].value if call.args else None
+    if name not in SPEC_NAMES or not isinstance(first, ir.Const) or not isinstance(first.value, str):
+        return False
+    text = first.value.replace("[", "").replace("]", "")
+    try:
+        named = {axis for part in text.replace("->", ",").split(",") for axis in parse(part).axes}
+    except ShapeSyntaxError:
+        return False
+    return "->" in text and bool(named & axes)
+
+
+# --- entering ------------------------------------------------------------------------------------------------------
+
+
+def entered(frame: Frame, view: View, value: Value, region: Region | None, index: int) -> Value:
+    """The value of a parameter, made from its annotation, at the start of a function; even divisions become facts.
+
+    In a region an argument is what its annotation says and nothing else; a helper's may be pending besides.
+    """
+    entry = None
+    if region is not None and not region.typed:
+        entry = region.entries
+        if isinstance(entry, SequenceValue):
+            entry = entry.items[index] if index < len(entry.items) else None
+    return _entered(frame, view, value, region, entry, is_mapped(region, index))
+
+
+def _entered(
+    frame: Frame, view: View, value: Value, region: Region | None, entry: Value | None, mapped: bool | None
+) -> Value:
+    parts = children(value)
+    if parts is not None:
+        below = dict(children(entry) or []) if isinstance(entry, (SequenceValue, DictValue)) else None
+        made = [
+            (key, _entered(frame, view, item, region, entry if below is None else below.get(key), mapped))
+            for key, item in parts
+        ]
+        return rebuilt(value, made)
+    if not isinstance(value, ArrayValue) or not value.manual:
+        return value
+    if region is not None and not view.declares:
+        spec = spec_of(entry) if entry is not None else None
+        sizes = [dim.size for dim in value.dims or ()]  # local ones already
+        inside = by_spec(replace(view, axes=(), known={}), value, spec)
+        if inside.dims is None:
+            return value
+        dims = tuple(replace(dim, size=size) for dim, size in zip(inside.dims, sizes, strict=True))
+        return replace(inside, dims=dims)
+    for dim in value.dims or ():
+        size = view.global_size(dim.size, dim.axes or ())
+        if dim.axes and size is not None and not size.is_opaque and size.constant is None:
+            frame.facts = frame.facts.divides(view.count(dim.axes), size)
+    if region is None or (value.dims is not None and any(dim.axes is None for dim in value.dims)):
+        return value
+    changed = replace(value, unclear=NO_AXIS)
+    if region.mapped is not None and mapped is not False and region.mapped not in sharded(changed):
+        return replace(changed, unclear=NO_AXIS.plus([region.mapped]))  # mapped, though declared whole
+    return changed
+
+
+def is_mapped(region: Region | None, index: int) -> bool | None:
+    """Whether ``pmap`` maps over a parameter; None where that is not known."""
+    if region is None or region.mapped is None:
+        return False
+    axes = region.entries
+    if isinstance(axes, SequenceValue):
+        axes = axes.items[index] if index < len(axes.items) else None
+    elif axes is None:
+        return True
+    if axes is None:
+        return None
+    return False if is_none(axes) else True if static_int(axes) is not None else None
+
+
+def by_spec(view: View, value: ArrayValue, spec: SpecValue | None) -> ArrayValue:
+    """A global array as ``shard_map`` passes it on."""
+    if value.dims is None or spec is None or spec.entries is None or len(spec.entries) > len(value.dims):
+        return ArrayValue(None, value.dtype, manual=True)
+    entries = [*spec.entries, *((),) * (len(value.dims) - len(spec.entries))]
+    if any(entry is None for entry in entries):
+        return ArrayValue(None, value.dtype, manual=True)
+    axes = [view.splitting(entry or ()) for entry in entries]
+    dims = tuple(
+        replace(dim, size=view.local_size(dim.size, one), axes=one) for dim, one in zip(value.dims, axes, strict=True)
+    )
+    marks = split_marks(axis for one in axes for axis in one)
+    return replace(
+        value, dims=dims, manual=True, pending=frozenset(), unclear=NO_AXIS, numpy=False, weak=False, marks=marks
+    )

@@ -1,0 +1,223 @@
+"""Calls across the border of the manual view, and calls of annotated helpers inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.axis_set import EVERY_AXIS
+from shardlint.engine.annotations import resolve
+from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.collectives import axis_names
+from shardlint.engine.sharding.manual import Region, by_spec, signature_view, tracked
+from shardlint.engine.sharding.specs import spec_of
+from shardlint.engine.trees import children, rebuilt
+from shardlint.engine.types import says_something
+from shardlint.ops.registry import is_none
+from shardlint.ops.sharding.state import sharded
+from shardlint.ops.sharding.view import View
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    FunctionValue,
+    InstanceValue,
+    MeshValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
+from shardtypes.lang import Bindings
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
+#: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
+PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
+
+
+def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshValue | None) -> Region:
+    """What ``shard_map`` or ``pmap`` with these options makes of a function."""
+    outer = it.view.axes if it.view is not None else ()
+    nested = it.view is not None and not it.view.complete
+    if kind == PMAP:
+        names = axis_names(options.get("axis_name"))
+        complete = ("axis_name" not in options or names is not None) and not nested
+        bound = tuple((name, None) for name in names or ())
+        view = View((*outer, *bound), complete, "pmap", False, known=it.mesh)
+        return Region(view, False, options.get("in_axes"), options.get("out_axes"), names[0] if names else None)
+    given = options.get("mesh", mesh)
+    known = given if isinstance(given, MeshValue) else None
+    axes = known.axes if known is not None and known.axes is not None else None
+    partly = any(name in options and not is_none(options[name]) for name in ("axis_names", "auto"))
+    if axes is None:
+        axes = tuple(it.mesh.items()) if "mesh" not in options or is_none(options["mesh"]) else ()
+        partly = partly or not axes
+    inside = tuple(pair for pair in axes if pair[0] not in dict(outer))
+    if "axis_names" in options and not is_none(options["axis_names"]):
+        inside = ()  # which of them are manual is not followed
+    sizes = {**it.mesh, **dict(axes)}
+    view = View((*outer, *inside), not partly and not nested, "shard_map", tracked(options), known=sizes)
+    return Region(view, False, options.get("in_specs"), options.get("out_specs"))
+
+
+def wrapped(it: Interpreter, value: Value, mesh: MeshValue | None = None) -> None:
+    """A function was given to ``shard_map`` or ``pmap``: if it is annotated, it is checked in that view."""
+    if not isinstance(value, WrappedValue) or value.kind not in (SHARD_MAP, PMAP):
+        return
+    func = value.func
+    while isinstance(func, PartialValue) and not func.args:
+        func = func.func
+    if isinstance(func, FunctionValue):
+        region = region_of(it, value.kind, dict(value.options), mesh)
+        it.regions.add(func, signature_view(it, region.view, func.node, func.module), region)
+
+
+def call_region(
+    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...],
+) -> Value:  # fmt: skip
+    """The result of calling what ``shard_map`` made: arguments enter by their specs, results leave by theirs."""
+    from shardlint.engine.calls import call
+
+    region = region_of(it, SHARD_MAP, dict(func.options), frame.mesh)
+    inner = [_enter(region.view, value, _entry(region.entries, i, len(args))) for i, value in enumerate(args)]
+    if kwargs:
+        return Unknown("shard_map with keyword arguments")
+    before = it.view
+    it.view = region.view
+    try:
+        result = call(it, frame, func.func, inner, {}, at, places)
+    finally:
+        it.view = before
+    return _leave(region.view, result, region.results)
+
+
+def _entry(specs: Value | None, index: int, count: int) -> Value | None:
+    if isinstance(specs, SequenceValue):
+        return specs.items[index] if len(specs.items) == count else None
+    return specs
+
+
+def _enter(view: View, value: Value, spec: Value | None) -> Value:
+    return _mapped(value, spec, lambda leaf, one: by_spec(view, leaf, spec_of(one) if one is not None else None))
+
+
+def _leave(view: View, value: Value, spec: Value | None) -> Value:
+    def one_leaf(leaf: ArrayValue, one: Value | None) -> ArrayValue:
+        found = spec_of(one) if one is not None else None
+        entries = found.entries if found is not None else None
+        if leaf.dims is None or entries is None or len(entries) > len(leaf.dims) or None in entries:
+            return ArrayValue(None, leaf.dtype)
+        full = [*entries, *((),) * (len(leaf.dims) - len(entries))]
+        dims = tuple(
+            Dimension(view.global_size(dim.size, axes or ()), axes) for dim, axes in zip(leaf.dims, full, strict=True)
+        )
+        return ArrayValue(dims, leaf.dtype, pending=frozenset())
+
+    return _mapped(value, spec, one_leaf)
+
+
+def _mapped(value: Value, spec: Value | None, change: Callable[[ArrayValue, Value | None], ArrayValue]) -> Value:
+    """Every array of a tree with the spec that it falls under, in a tree of specs that may end above it."""
+    if isinstance(value, ArrayValue):
+        return change(value, spec)
+    parts = children(value)
+    if parts is None:
+        return value if not isinstance(value, Unknown) else Unknown(value.reason)
+    made = []
+    for key, item in parts:
+        one = spec
+        if isinstance(spec, (SequenceValue, DictValue)):
+            one = dict(children(spec) or []).get(key) if isinstance(value, (SequenceValue, DictValue)) else None
+        made.append((key, _mapped(item, one, change)))
+    return rebuilt(value, made)
+
+
+# --- helpers -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def signature(it: Interpreter, func: FunctionValue) -> Iterator[None]:
+    """While a function is called, annotations speak of axes as its own do."""
+    before = it.view
+    if before is not None:
+        it.view = signature_view(it, before, func.node, func.module)
+    try:
+        yield
+    finally:
+        it.view = before
+
+
+def of_helper(
+    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], bindings: Bindings, at: int,
+    promised: Value,
+) -> Value:  # fmt: skip
+    """What a call of an annotated helper gives: shaped and split as its signature says, over other axes what its
+    body makes of the arguments. The helper itself is checked in this view, too."""
+    from shardlint.engine import matching
+    from shardlint.engine.calls import in_place
+
+    node = func.node
+    if it.view is None or isinstance(node, ir.Lambda) or node.is_generator or node.is_async:
+        return promised
+    it.regions.add(func, it.view)
+    known = {}
+    types = {param.name: param.annotation for param in node.params}
+    for name, value in bound.items():
+        type_ = resolve(it, types.get(name), func.module)
+        known[name] = matching.refine(it, type_, value, bindings) if says_something(type_) else value
+    frame.silent += 1  # what is wrong inside is reported where the helper itself is checked
+    try:
+        found = in_place(it, frame, func, known, at)
+    finally:
+        frame.silent -= 1
+    return _merge(promised, found) if _alike(promised, found) else promised
+
+
+def annotated(value: ArrayValue, promised: ArrayValue) -> ArrayValue:
+    """A value that passed its annotation: split and pending as that says."""
+    if not value.manual:
+        return value
+    said = sharded(promised) | (promised.pending or frozenset())
+    new = said - {axis for axis, mark in value.marks if mark == "split"}
+    pending = ((value.pending or frozenset()) - sharded(promised)) | (promised.pending or frozenset())
+    return replace(value, pending=pending, varying=value.varying - new, unclear=value.unclear.minus(new))
+
+
+def _alike(a: Value, b: Value) -> bool:
+    if isinstance(a, InstanceValue) and isinstance(b, InstanceValue):
+        return a.cls is b.cls
+    return type(a) is type(b)
+
+
+def _merge(promised: Value, found: Value) -> Value:
+    if isinstance(promised, ArrayValue) and isinstance(found, ArrayValue):
+        return _merge_arrays(promised, found)
+    first, second = children(promised), children(found)
+    if first is None or second is None or not _alike(promised, found):
+        return promised
+    other = dict(second)
+    return rebuilt(promised, [(key, _merge(item, other[key]) if key in other else item) for key, item in first])
+
+
+def _merge_arrays(promised: ArrayValue, found: ArrayValue) -> ArrayValue:
+    if not promised.manual or not found.manual:
+        return promised
+    if promised.dims is None:
+        return replace(found, dtype=promised.dtype or found.dtype)
+    said = promised.pending or frozenset()
+    lost = sharded(found) - sharded(promised)
+    hidden = promised.dims is not None and any(dim.axes is None for dim in promised.dims)
+    pending = (found.pending or frozenset()) | said
+    return replace(
+        promised, pending=pending - sharded(promised), varying=found.varying - said,
+        unclear=EVERY_AXIS if hidden else found.unclear.minus(said).plus(lost), marks=found.marks, notes=found.notes,
+        constant=False,
+    )  # fmt: skip

@@ -1,0 +1,153 @@
+"""Leaving the manual view: what may differ between devices must not be declared the same on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.manual import Region
+from shardlint.engine.sharding.specs import spec_of
+from shardlint.engine.sharding.writing import written_at
+from shardlint.engine.trees import children
+from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
+from shardlint.ops.registry import is_none
+from shardlint.ops.sharding.state import notes_about, sharded
+from shardlint.values import ArrayValue, DictValue, InstanceValue, SequenceValue, Value
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_WHOLE = frozenset({"softmax", "scan"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One value that does not leave as declared; ``path`` are the keys that lead to it."""
+
+    code: str
+    text: str
+    related: tuple[tuple[str, int, str], ...]
+    path: tuple[object, ...]
+
+
+def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
+    """The result of a region, or of a helper in the manual view; ``expr`` is what it returns."""
+    region = frame.region
+    findings = list(_of_region(it, region, frame, value) if region is not None else _of_helper(value))
+    if not findings:
+        return
+    place, found = min(((written_at(frame, expr, one.path), one) for one in findings), key=lambda pair: pair[0])
+    what = f"result of {frame.function.name}{shown_path(found.path)}" if frame.function is not None else "the result"
+    it.report(frame, found.code, place, f"{what} {found.text}", None, found.related)
+
+
+def shown_path(path: Sequence[object]) -> str:
+    if not path:
+        return ""
+    parts = [f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]" for key in path]
+    return f" ({''.join(parts).removeprefix('.')})"
+
+
+def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> Iterator[Finding]:
+    if region.typed:
+        for path, leaf, type_ in _typed_leaves(it, value, frame.promise, ()):
+            if type_.shape is not None and type_.shape.dialect == "shardtypes":
+                declared = {axis for dim in type_.shape.dims for axis in dim.axes}
+                yield from judge(leaf, declared, set(type_.shape.pending), path)
+    elif region.mapped is not None:
+        for path, leaf, one in _with_specs(value, region.results, ()):
+            if one is not None and is_none(one):
+                yield from judge(leaf, set(), set(), path, frozenset({region.mapped}))
+    else:
+        for path, leaf, one in _with_specs(value, region.results, ()):
+            spec = spec_of(one) if one is not None else None
+            if spec is not None and spec.entries is not None and None not in spec.entries:
+                declared = {axis for entry in spec.entries for axis in entry or ()}
+                yield from judge(leaf, declared, set(), path)
+
+
+def judge(
+    value: ArrayValue, declared: set[str], pending: set[str], path: tuple[object, ...],
+    over: frozenset[str] | None = None,
+) -> Iterator[Finding]:  # fmt: skip
+    """What is certainly wrong when the value leaves split over ``declared`` axes only."""
+    for axis in sorted(value.pending or ()):
+        if axis not in declared | pending and (over is None or axis in over) and axis not in value.unclear:
+            reducer = "pmean" if (axis, "mean") in value.marks else "psum"
+            text = f"leaves while it still awaits its {reducer} over {axis}: each device has only its part"
+            yield Finding("ST301", text, notes_about(value, [axis]), path)
+    for axis in sorted(value.varying - sharded(value)):
+        if axis not in declared and (over is None or axis in over) and axis not in value.unclear:
+            code = "ST302" if (axis, "local") in value.marks else "ST301"
+            text = f"differs between the devices along {axis}, but leaves as if it were the same on all of them"
+            yield Finding(code, text, notes_about(value, [axis]), path)
+    yield from _whole(value, path)
+
+
+def _whole(value: ArrayValue, path: tuple[object, ...], marks: frozenset[str] = _WHOLE) -> Iterator[Finding]:
+    for axis in sorted(sharded(value) & value.varying):
+        if axis not in value.unclear and any((axis, mark) in value.marks for mark in marks):
+            related = notes_about(value, [axis])
+            text = f"was computed on each device's part of a dimension that is split over {axis}, without a collective"
+            if related:
+                text += f" ({related[-1][2]})"
+            yield Finding("ST302", text, related, path)
+
+
+def _of_helper(value: Value) -> Iterator[Finding]:
+    """A softmax of each part cannot be made whole without its normaliser: unless that is returned, too."""
+    leaves = list(_leaves(value, ()))
+    for path, leaf in leaves:
+        for found in _whole(leaf, path, frozenset({"softmax"})):
+            axes = sharded(leaf) & leaf.varying
+            others = [other for _, other in leaves if other is not leaf]
+            if not any(axes & (other.varying | (other.pending or frozenset())) for other in others):
+                yield found
+
+
+def _leaves(value: Value, path: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], ArrayValue]]:
+    parts = children(value)
+    if parts is not None:
+        for key, item in parts:
+            yield from _leaves(item, (*path, key))
+    elif isinstance(value, ArrayValue) and value.manual:
+        yield path, value
+
+
+def _typed_leaves(
+    it: Interpreter, value: Value, type_: Type | None, path: tuple[object, ...]
+) -> Iterator[tuple[tuple[object, ...], ArrayValue, ArrayType]]:
+    from shardlint.engine.matching import field_types
+
+    match type_, value:
+        case ArrayType(), ArrayValue(manual=True):
+            yield path, value, type_
+        case SequenceType(items=types), SequenceValue(items=items) if len(types) == len(items):
+            for index, (one, item) in enumerate(zip(types, items, strict=True)):
+                yield from _typed_leaves(it, item, one, (*path, index))
+        case ClassType(), InstanceValue() if value.cls is type_.cls and len(path) < 6:
+            declared = field_types(it, type_.cls, type_.prefix)
+            for name, item in value.fields:
+                yield from _typed_leaves(it, item, declared.get(name), (*path, name))
+        case _:
+            return
+
+
+def _with_specs(
+    value: Value, specs: Value | None, path: tuple[object, ...]
+) -> Iterator[tuple[tuple[object, ...], ArrayValue, Value | None]]:
+    """Each array of a result with the entry of the prefix tree that it falls under."""
+    parts = children(value)
+    if isinstance(value, ArrayValue):
+        if value.manual:
+            yield path, value, specs
+        return
+    for key, item in parts or ():
+        one = specs
+        if isinstance(specs, (SequenceValue, DictValue)):
+            inner = dict(children(specs) or [])
+            one = inner.get(key) if isinstance(value, (SequenceValue, DictValue)) else None
+        yield from _with_specs(item, one, (*path, key))

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class ShardedReduction(Rule):
+    """
+    ## What it does
+
+    Reports what needs a whole dimension but is computed on each device's part of it, where nothing afterwards makes up
+    for that: a softmax, a norm, a maximum or a cumulative sum along a dimension that is split over the mesh, and a sum
+    or mean over one that is used before it is completed.
+
+    ## Why is this bad
+
+    Inside `shard_map` a function sees one part of a split dimension only. The softmax of each part is not a part of the
+    softmax.
+
+    ## Example
+
+    ```python
+    import jax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(logits: f32['B/d V/t']) -> f32['B/d V/t']:
+        return jax.nn.softmax(logits, axis=-1)
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax.numpy as jnp
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(logits: f32['B/d V/t']) -> f32['B/d V/t']:
+        peak = lax.pmax(jnp.max(logits, axis=-1, keepdims=True), 't')
+        weights = jnp.exp(logits - peak)
+        return weights / lax.psum(jnp.sum(weights, axis=-1, keepdims=True), 't')
+    ```
+    """
+
+    code = "ST302"
+    name = "sharded-reduction"

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class ReplicatedReduction(Rule):
+    """
+    ## What it does
+
+    Reports a `psum` or `psum_scatter` over an axis along which all devices hold the same value. One whose result is
+    divided or multiplied afterwards is left alone, as is a sum of constants: that is how programs count devices.
+
+    ## Why is this bad
+
+    The sum of n equal values is n times the value: the result grows with the mesh.
+
+    ## Example
+
+    ```python
+    import jax.numpy as jnp
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(x: f32['B/d M']) -> f32['']:
+        total = lax.psum(jnp.sum(x), 'd')
+        return lax.psum(jnp.sqrt(total), 'd')
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax.numpy as jnp
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(x: f32['B/d M']) -> f32['']:
+        total = lax.psum(jnp.sum(x), 'd')
+        return jnp.sqrt(total)
+    ```
+    """
+
+    code = "ST303"
+    name = "replicated-reduction"

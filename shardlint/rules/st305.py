@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class UnboundAxisName(Rule):
+    """
+    ## What it does
+
+    Reports a collective over an axis that nothing around it binds: neither the mesh of `shard_map`, nor the `axis_name`
+    of `pmap` or `vmap`.
+
+    ## Why is this bad
+
+    JAX raises when the function is traced.
+
+    ## Example
+
+    ```python
+    import jax
+    from jax import lax
+    from shardtypes import f32
+
+    def step(x: f32['M']) -> f32['M']:
+        return lax.pmean(x, 'devices')
+
+    train = jax.pmap(step, axis_name='d')
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax
+    from jax import lax
+    from shardtypes import f32
+
+    def step(x: f32['M']) -> f32['M']:
+        return lax.pmean(x, 'd')
+
+    train = jax.pmap(step, axis_name='d')
+    ```
+    """
+
+    code = "ST305"
+    name = "unbound-axis-name"

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class ContractionSharding(Rule):
+    """
+    ## What it does
+
+    Reports a contraction inside `shard_map` whose operands split the contracted dimension over different mesh axes.
+
+    ## Why is this bad
+
+    Each device multiplies parts that do not belong together, and no reduction gives the right sum.
+
+    ## Example
+
+    ```python
+    import jax.numpy as jnp
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(x: f32['B F/t'], w: f32['F/d M']) -> f32['B M']:
+        return lax.psum(x @ w, 't')
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax.numpy as jnp
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:
+        return lax.psum(x @ w, 't')
+    ```
+    """
+
+    code = "ST310"
+    name = "contraction-sharding"

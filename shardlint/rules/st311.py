@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class ReplicatedArgument(Rule):
+    """
+    ## What it does
+
+    Reports a value that every device holds in full where the code needs each device's part: beside an operand that is
+    split, as an argument that is declared split, or in a collective whose spec says that it is.
+
+    ## Why is this bad
+
+    Local sizes do not fit, or the same data counts once for every device.
+
+    ## Example
+
+    ```python
+    import jax.numpy as jnp
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:
+        whole = lax.all_gather(w, 't', axis=0, tiled=True)
+        return lax.psum(x @ whole, 't')
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax.numpy as jnp
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    @typed_shard_map
+    def f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:
+        return lax.psum(x @ w, 't')
+    ```
+    """
+
+    code = "ST311"
+    name = "replicated-argument"
