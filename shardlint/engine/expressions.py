@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
@@ -34,11 +35,15 @@ from shardlint.values import (
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-NUMBERS: dict[str, Value] = {
-    f"{module}.{name}": ScalarValue("float")
-    for module in ("jax.numpy", "numpy", "math")
-    for name in ("pi", "e", "inf", "nan", "euler_gamma", "tau")
-} | {"jax.numpy.newaxis": Literal(None), "numpy.newaxis": Literal(None)}
+NUMBERS: Mapping[str, Value] = {
+    **{
+        f"{module}.{name}": ScalarValue("float")
+        for module in ("jax.numpy", "numpy", "math")
+        for name in ("pi", "e", "inf", "nan", "euler_gamma", "tau")
+    },
+    "jax.numpy.newaxis": Literal(None),
+    "numpy.newaxis": Literal(None),
+}
 
 
 def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:

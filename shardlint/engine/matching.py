@@ -185,8 +185,8 @@ def check(
                     return found
         case SequenceType(items=types), SequenceValue(items=values):
             if len(types) != len(values):
-                arrays = any(isinstance(one, ArrayType) and one.shape is not None for one in types)
-                if value.kind != "tuple" or len(types) < 2 or not arrays:
+                promised = any(isinstance(one, ArrayType) and one.shape is not None for one in types)
+                if value.kind != "tuple" or len(types) < 2 or not promised:
                     return None  # the type checker's business
                 return Problem("", f"{what}: expected {_count(len(types))}, got a tuple of {_count(len(values))}")
             for index, (one, item) in enumerate(zip(types, values, strict=True)):

@@ -97,7 +97,8 @@ def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
     for index, (one, other) in enumerate(((left, right), (right, left))):
         if isinstance(one, SequenceValue) and one.kind == "tuple" and isinstance(other, ArrayValue) and not other.numpy:
             if any(isinstance(item, ArrayValue) and not item.numpy for item in one.items):
-                raise OpError("ST204", f"{op}: one operand is an array, the other a tuple of {len(one.items)}", {}, index)
+                message = f"{op}: one operand is an array, the other a tuple of {len(one.items)}"
+                raise OpError("ST204", message, {}, index)
 
 
 def _integer_power(call: Call) -> Value:
