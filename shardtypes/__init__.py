@@ -122,6 +122,9 @@ if TYPE_CHECKING:
         unsigned as unsigned,
     )
     from shardtypes.errors import (
+        DroppedConstraint as DroppedConstraint,
+    )
+    from shardtypes.errors import (
         ShapeError as ShapeError,
     )
     from shardtypes.errors import (
@@ -233,6 +236,7 @@ _DTYPES = (
 _HOMES = {
     **dict.fromkeys(_DTYPES, "dtypes"),
     **dict.fromkeys(("ShardTypeError", "ShapeError", "ShardingError", "ShapeStringError"), "errors"),
+    "DroppedConstraint": "errors",
     **dict.fromkeys(("check", "check_size"), "manual_check"),
     **dict.fromkeys(("Scope", "scope"), "scopes"),
     **dict.fromkeys(("ShapeSpec", "DimSpec"), "spec"),

@@ -42,6 +42,10 @@ class ShardingError(ShardTypeError):
     """The value lies on the devices in another way than the annotation declares."""
 
 
+class DroppedConstraint(UserWarning):
+    """A sharding constraint without effect: JAX drops such a one in silence."""
+
+
 class ShapeStringError(ShardTypeError, ShapeSyntaxError):
     """The text of an annotation is no shape string (also a ``ValueError``).
 

@@ -12,7 +12,7 @@ import dataclasses
 import enum
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from shardtypes.constraints import constrain
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.lang import Shape
 from shardtypes.meshes import current_mesh
@@ -188,17 +189,14 @@ def _constrain(names: Any, x: Any, fallback: RulesFallback, rules: Rules, mesh: 
     if assigned is None:
         return x
     if any(axes is _unassigned for axes in assigned):
-        if fallback is RulesFallback.RAISE_ERROR:
+        choice = RulesFallback(fallback.value)  # flax's own enumeration is as good
+        if choice is RulesFallback.RAISE_ERROR:
             raise ValueError(f"Axis names {names} did not match a rule")
-        if fallback is RulesFallback.NO_CONSTRAINT:
+        if choice is RulesFallback.NO_CONSTRAINT:
             return x
     spec = PartitionSpec(*(None if axes is _unassigned else axes for axes in assigned))
     mesh = mesh if mesh is not None else current_mesh()
-    if mesh is None:
-        return x
-    if isinstance(mesh, Mesh):
-        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
-    return jax.lax.with_sharding_constraint(x, spec)
+    return constrain(x, spec, mesh)
 
 
 def with_logical_constraint(
@@ -210,7 +208,8 @@ def with_logical_constraint(
 ) -> Any:
     """``with_sharding_constraint`` by logical names or annotation, on every platform.
 
-    Without rules, or without a mesh, nothing is constrained.
+    Without rules nothing is constrained. A constraint that JAX would drop in silence warns with the reason
+    (``DroppedConstraint``): no mesh in force, or a size that the axes do not divide.
     """
     if rules is None:
         rules = get_logical_axis_rules()
@@ -246,13 +245,28 @@ class LogicallyPartitioned:
 
     def unbox(self, apply_constraint: bool = True) -> Any:
         """The value, constrained to where its names put it."""
-        if not apply_constraint:
+        if not apply_constraint or (self.mesh is None and current_mesh() is None):
             return self.value
         return with_logical_constraint(self.value, self.get_partition_spec(), rules=self.rules, mesh=self.mesh)
 
     def replace_boxed(self, value: Any) -> LogicallyPartitioned:
         """The same box around another value."""
         return dataclasses.replace(self, value=value)
+
+    def add_axis(self, index: int, params: Mapping[Any, Any]) -> LogicallyPartitioned:
+        """The box with a dimension more, for flax's ``nn.scan`` and ``nn.vmap``, which pass its ``partition_name``."""
+        names = list(_names(self.names) or ())
+        names += [None] * (index - len(names))
+        names.insert(index, _partition_name(params, self.names))
+        return dataclasses.replace(self, names=tuple(names))
+
+    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> LogicallyPartitioned:
+        """The box with a dimension less, the reverse of ``add_axis``."""
+        names = list(_names(self.names) or ())
+        removed, name = names.pop(index), _partition_name(params, self.names)
+        if removed != name:
+            raise ValueError(f"dimension {index} of {self.names} is {removed!r}, expected {name!r}")
+        return dataclasses.replace(self, names=tuple(names))
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any]], tuple[Any, ...]]:
         """For JAX."""
@@ -265,6 +279,22 @@ class LogicallyPartitioned:
         return cls(children[0], *fixed)
 
 
+def _partition_name(params: Mapping[Any, Any], names: Any) -> Any:
+    if "partition_name" not in params:
+        raise ValueError(
+            f"the dimension that is mapped over an array of {names} has no logical name: pass flax's transformation "
+            "metadata_params={'partition_name': 'layers'} (or None)"
+        )
+    return params["partition_name"]
+
+
+def _known_to_flax() -> None:
+    """Have flax's modules unbox our boxes as they do its own, in a program that uses flax."""
+    meta = sys.modules.get("flax.core.meta")
+    if meta is not None:
+        meta.AxisMetadata.register(LogicallyPartitioned)
+
+
 def with_logical_partitioning(
     fn: Callable[..., Any], names: Any, mesh: Mesh | None = None, rules: Rules | None = None
 ) -> Callable[..., LogicallyPartitioned]:
@@ -272,6 +302,7 @@ def with_logical_partitioning(
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> LogicallyPartitioned:
+        _known_to_flax()
         return LogicallyPartitioned(fn(*args, **kwargs), names, mesh=mesh, rules=rules)
 
     return wrapper

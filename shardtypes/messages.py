@@ -105,6 +105,22 @@ def unbound_axis(axis: str, bound: Mapping[str, int], declared: str) -> str:
     return f"mesh axis {axis!r} is not bound here; bound axes: {known}\n  declared {declared}"
 
 
+def dropped_without_mesh(spec: Any) -> str:
+    """A constraint where no mesh is in force."""
+    return (
+        f"the constraint {spec} has no effect: no mesh is in force on this thread; "
+        "put it in force with jax.set_mesh(mesh), or pass mesh=…"
+    )
+
+
+def dropped_by_size(dim: int, size: int, parts: int, axes: Sequence[str], spec: Any) -> str:
+    """A constraint on a dimension that its axes do not divide."""
+    return (
+        f"the constraint {spec} has no effect on dimension {dim}: its size {size} does not divide over the {parts} "
+        f"devices of {'/'.join(axes)}, and JAX leaves it replicated"
+    )
+
+
 def sharding_differs(reason: str, declared: str, actual: str, mesh: str, advice: str) -> str:
     """Another layout than declared."""
     return (

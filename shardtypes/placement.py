@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from shardtypes.constraints import constrain
 from shardtypes.partition_specs import make_shardings
 
 
@@ -23,7 +24,7 @@ def shard(x: Any, annotation: Any, mesh: Any = None) -> Any:
 def _place(sharding: jax.sharding.NamedSharding, value: Any) -> Any:
     def place(leaf: Any) -> Any:
         if isinstance(leaf, jax.core.Tracer):
-            return jax.lax.with_sharding_constraint(leaf, sharding)
+            return constrain(leaf, sharding.spec, sharding.mesh)
         return jax.device_put(leaf, sharding)
 
     return jax.tree_util.tree_map(place, value)
