@@ -229,7 +229,7 @@ _SHARDTYPES = """
     get_logical_axis_rules i16 i2 i32 i4 i64 i8 inexact install_import_hook integer is_fully_sharded key layout
     logical_to_mesh logical_to_mesh_axes logical_to_mesh_sharding make_partition_specs make_shardings number
     pytree_dataclass register_with_typeguard scope set_logical_axis_rules shard signed trace typechecked
-    typed_shard_map u16 u2 u32 u4 u64 u8 unsigned with_logical_constraint with_logical_partitioning
+    typed_shard_map u16 u2 u32 u4 u64 u8 unsigned with_logical_constraint with_logical_partitioning DroppedConstraint
 """
 #: What ``from library import *`` binds.
 STAR_EXPORTS: Mapping[str, frozenset[str]] = {"shardtypes": frozenset(_SHARDTYPES.split())}
