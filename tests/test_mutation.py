@@ -52,12 +52,12 @@ def test_mutants_keep_lines_and_are_the_same_every_time(program: Program) -> Non
 
 
 def test_truth_tells_wrong_mutants_from_equivalent_ones(program: Program) -> None:
-    original = baseline("scored", program.sources, True)
+    original = baseline(program.sources, True)
     assert original == {"runs": {"scored.scores": ["scores"]}, "failed": {}}
 
     def verdict(change: str) -> tuple[str, list[tuple[str, int]]]:
         case = Case(1, program, by_change(program)[change])
-        found, _, lines = judge("scored", case.sources, ["scored.scores"], True)
+        found, _, lines = judge(case.sources, ["scored.scores"], True)
         return found, lines
 
     # Both orders of a symmetric einsum are wrong only where the sizes of Q and K differ.

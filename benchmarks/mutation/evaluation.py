@@ -89,7 +89,7 @@ def _sources(case: Case, translated: bool) -> dict[str, str]:
 
 def baseline(case: Case, worker: Worker, *, translated: bool = False) -> Baseline:
     """The original, evaluated."""
-    job = {"kind": "baseline", "program": case.program.name, "check": not translated}
+    job = {"kind": "baseline", "check": not translated}
     answer = worker.ask({**job, "sources": _sources(case, translated)})
     if answer is None:
         return Baseline({}, {case.program.name: "no answer"})
@@ -104,7 +104,7 @@ def judge(case: Case, worker: Worker, first: Baseline, *, translated: bool = Fal
     if not calls:
         # A class, or a function that instruments itself away: every call may run it.
         calls = list(first.runs)
-    job = {"kind": "mutant", "program": case.program.name, "check": not translated, "calls": calls}
+    job = {"kind": "mutant", "check": not translated, "calls": calls}
     answer = worker.ask({**job, "sources": _sources(case, translated)})
     if answer is None:
         return Truth("none", "no answer")

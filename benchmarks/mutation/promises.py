@@ -138,7 +138,7 @@ class Table:
 
 
 def _axis_sizes() -> dict[str, int]:
-    found: dict[str, int] = core.get_axis_env().axis_sizes  # type: ignore[attr-defined]
+    found: dict[str, int] = dict(core.get_axis_env().axis_sizes)  # type: ignore[attr-defined]
     return found
 
 

@@ -69,11 +69,12 @@ def imported(sources: Mapping[str, bytes], checks: Checks | None) -> Iterator[di
             sys.modules.pop(name, None)
 
 
-def calls(program: str, modules: Mapping[str, types.ModuleType]) -> dict[str, Callable[[tuple[int, ...]], Any]]:
+def calls(modules: Mapping[str, types.ModuleType]) -> dict[str, Callable[[tuple[int, ...]], Any]]:
     """What to evaluate, by name; each takes the primes that sizes are made of."""
     found: dict[str, Callable[[tuple[int, ...]], Any]] = {}
-    if program in DRIVERS:
-        return DRIVERS[program](modules)
+    for module in modules:
+        if module in DRIVERS:
+            return DRIVERS[module](modules)
     for module, loaded in modules.items():
         for name, value in vars(loaded).items():
             if inspect.isroutine(value) and getattr(value, "__module__", None) == module:
@@ -134,13 +135,13 @@ def _lines(error: Exception, sources: Mapping[str, bytes]) -> list[tuple[str, in
     return [(f.f_code.co_filename, n) for f, n in frames if f.f_code.co_filename in sources and n is not None]
 
 
-def baseline(program: str, sources: Mapping[str, bytes], check: bool) -> dict[str, Any]:
+def baseline(sources: Mapping[str, bytes], check: bool) -> dict[str, Any]:
     """Which calls succeed on the original, and which functions each of them runs."""
     checks = Checks()
     with imported(sources, checks if check else None) as modules:
         runs: dict[str, list[str]] = {}
         failed: dict[str, str] = {}
-        for name, call in calls(program, modules).items():
+        for name, call in calls(modules).items():
             checks.entered.clear()
             verdict, why, _ = _outcome(call, sources)
             if verdict == "right":
@@ -150,13 +151,13 @@ def baseline(program: str, sources: Mapping[str, bytes], check: bool) -> dict[st
         return {"runs": runs, "failed": failed}
 
 
-def judge(program: str, sources: Mapping[str, bytes], names: Sequence[str], check: bool) -> Verdict:
+def judge(sources: Mapping[str, bytes], names: Sequence[str], check: bool) -> Verdict:
     """A mutant's verdict: the first of the named calls that fails."""
     signal.alarm(_SECONDS)
     try:
         with imported(sources, Checks() if check else None) as modules:
             signal.alarm(0)
-            ready = calls(program, modules)
+            ready = calls(modules)
             for name in names:
                 verdict = _outcome(ready[name], sources) if name in ready else ("none", "gone", [])
                 if verdict[0] != "right":
@@ -179,9 +180,9 @@ def main() -> None:
         job = json.loads(line)
         sources = {name: text.encode() for name, text in job["sources"].items()}
         if job["kind"] == "baseline":
-            answer: Any = baseline(job["program"], sources, job["check"])
+            answer: Any = baseline(sources, job["check"])
         else:
-            answer = judge(job["program"], sources, job["calls"], job["check"])
+            answer = judge(sources, job["calls"], job["check"])
         print(json.dumps(answer), flush=True)
 
 
