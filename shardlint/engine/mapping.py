@@ -130,9 +130,12 @@ def call_mapped(
 
     short = func.kind.rpartition(".")[2]
     options = dict(func.options)
+    static = _static(options)
+    if static is None:
+        return Unknown("static_broadcasted_argnums is not known")
     mapped = _Mapped(short, lenient=func.kind.startswith("equinox."))
     try:
-        inner, named = _arguments(mapped, options, args, kwargs, _static(options))
+        inner, named = _arguments(mapped, options, args, kwargs, static)
         size = options.get("axis_size")
         if isinstance(size, IntValue) and size.size is not None:
             mapped.any = True
@@ -174,11 +177,12 @@ def _arguments(
     return inner, named
 
 
-def _static(options: dict[str, Value]) -> frozenset[int]:
-    """The positions that ``pmap`` passes on as they are."""
+def _static(options: dict[str, Value]) -> frozenset[int] | None:
+    """The positions that ``pmap`` passes on as they are, or None where they are not known."""
     given = options.get("static_broadcasted_argnums")
     items = given.items if isinstance(given, SequenceValue) else () if given is None else (given,)
-    return frozenset(number for item in items if (number := static_int(item)) is not None)
+    numbers = [static_int(item) for item in items]
+    return None if None in numbers else frozenset(number for number in numbers if number is not None)
 
 
 def _is_partly_unknown(values: list[Value]) -> bool:
