@@ -206,16 +206,26 @@ class ClassValue:
     bases: tuple[Value, ...] = ()
     fields: Mapping[str, ir.AnnAssign] = field(default_factory=dict)
     is_dataclass: bool = False
+    closure: object = None  # of a class defined in a function
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceValue:
     """An instance of a project class: what is known of its attributes. ``prefix`` are dimensions stacked in front
-    of every array field (``Array['layers', T]``)."""
+    of every array field (``Array['layers', T]``). ``exact`` tells that it is of no class below ``cls``."""
 
     cls: ClassValue
     fields: tuple[tuple[str, Value], ...] = ()
     prefix: tuple[Dimension, ...] = ()
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SuperValue:
+    """``super()`` in a method of ``owner``."""
+
+    owner: ClassValue
+    instance: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,5 +275,5 @@ class MaybeValue:
 Value: TypeAlias = (
     Unknown | ArrayValue | IntValue | ScalarValue | Literal | StringValue | SequenceValue | DictValue | SliceValue
     | DTypeValue | ExternalValue | MethodValue | PartialValue | WrappedValue | FunctionValue | ClassValue
-    | InstanceValue | MeshValue | SpecValue | ShardingValue | ModuleValue | MaybeValue
+    | InstanceValue | SuperValue | MeshValue | SpecValue | ShardingValue | ModuleValue | MaybeValue
 )  # fmt: skip

@@ -180,6 +180,11 @@ class run:
             it.stack.pop()
         for inner in _nested(node.body):
             self._function(inner, None, frame)
+        for cls_node in _classes(node.body):
+            cls = frame.variables.get(cls_node.name)
+            if isinstance(cls, ClassValue) and cls.node is cls_node:
+                for inner in _nested(cls_node.body):
+                    self._function(inner, cls, frame)
 
 
 def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
@@ -76,7 +76,10 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     if not certain:
         return Unknown("called with arguments that are not known")
     operands += named
-    return call(it, frame, func, args, kwargs, expr.at, tuple(o.at for o in operands), tuple(operands))
+    it.left = None
+    result = call(it, frame, func, args, kwargs, expr.at, tuple(o.at for o in operands), tuple(operands))
+    mutation.after_method(it, frame, expr, func)
+    return result
 
 
 def call(
@@ -168,6 +171,8 @@ def _external(
     spec = by_spec(it, frame, qualname, args, at, operands, kwargs)
     if spec is not None:
         return spec
+    if qualname == "builtins.super":
+        return classes.super_of(frame, args)
     if qualname.startswith("builtins."):
         plain_result = builtin.call(qualname.removeprefix("builtins."), [known(a) for a in args], kwargs)
         if plain_result is not None:
@@ -236,10 +241,41 @@ def call_function(
     places: tuple[int, ...],
 ) -> Value:  # fmt: skip
     """Check the arguments against the signature; the result comes from the signature, or from the body."""
+    fits = bound_arguments(it, frame, func, args, kwargs, at, places)
+    if fits is None:
+        return Unknown("arguments do not fit the parameters")
+    node, bound, bindings, wrong = func.node, fits.bound, fits.bindings, fits.wrong
+    returns = node.returns if isinstance(node, ir.Function) else None
+    promise = resolve(it, returns, func.module)
+    if says_something(promise):
+        result = matching.instantiate(it, promise, bindings, matching.Opaque(it))
+        return result if wrong else manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
+    if isinstance(promise, ScalarType) and promise.kind not in ("int", "None"):
+        return matching.instantiate(it, promise, bindings, matching.Opaque(it))
+    if wrong or (isinstance(node, ir.Function) and (node.is_generator or node.is_async)):
+        return Unknown("not evaluated")
+    return in_place(it, frame, func, bound, at)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Arguments that fit a signature: by parameter, what the names of its shapes are bound to, and whether one was
+    reported."""
+
+    bound: dict[str, Value]
+    bindings: Bindings
+    wrong: bool
+
+
+def bound_arguments(
+    it: Interpreter, frame: Frame, func: FunctionValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...],
+) -> Fit | None:  # fmt: skip
+    """Check arguments against a signature; None where they do not fit its parameters."""
     node = func.node
     found = bind(node, args, kwargs)
     if found is None:
-        return Unknown("arguments do not fit the parameters")
+        return None
     bound, index = found
     bindings = Bindings()
     if func.owner is not None and args and isinstance(args[0], InstanceValue) and node.params:
@@ -261,16 +297,7 @@ def call_function(
                 related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
             it.report(frame, problem.code or "ST202", place, problem.message, problem.witness, related)
             wrong = True
-    returns = node.returns if isinstance(node, ir.Function) else None
-    promise = resolve(it, returns, func.module)
-    if says_something(promise):
-        result = matching.instantiate(it, promise, bindings, matching.Opaque(it))
-        return result if wrong else manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
-    if isinstance(promise, ScalarType) and promise.kind != "int":
-        return matching.instantiate(it, promise, bindings, matching.Opaque(it))
-    if wrong or (isinstance(node, ir.Function) and (node.is_generator or node.is_async)):
-        return Unknown("not evaluated")
-    return in_place(it, frame, func, bound, at)
+    return Fit(bound, bindings, wrong)
 
 
 def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:
@@ -285,7 +312,8 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     around = (frame.facts, frame.mesh, frame.rules, it.target, it.view, bool(frame.silent))
     key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and _hashable(key) and key in it.memo:
-        return it.memo[key]
+        result, it.left = it.memo[key]
+        return result
     count = len(it.events)
     inner = Frame(func.module, dict(bound), Bindings(), frame.facts, closure, func, silent=frame.silent, in_place=True)
     inner.mesh, inner.rules = frame.mesh, frame.rules
@@ -310,8 +338,10 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
             result = join_all(results) if results else Literal(None)
     finally:
         it.stack.pop()
+    left = inner.variables.get(node.params[0].name) if node.params else None
+    it.left = left if isinstance(left, InstanceValue) else None
     if key is not None and _hashable(key) and len(it.events) == count:
-        it.memo[key] = result
+        it.memo[key] = (result, it.left)
     return result
 
 

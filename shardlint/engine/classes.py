@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import matching
+from shardlint.engine import instances, matching
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
-from shardlint.engine.types import ClassType
 from shardlint.values import (
     ClassValue,
     ExternalValue,
     FunctionValue,
     InstanceValue,
+    Literal,
     PartialValue,
+    SuperValue,
     Unknown,
     Value,
 )
@@ -39,13 +40,19 @@ def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
             found = it.resolve_static(expr, module)
             bases.append(found if isinstance(found, (ClassValue, ExternalValue)) else Unknown("a base class"))
     cls.bases = tuple(bases)
-    cls.fields = {n.target.id: n for n in node.body if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)}
-    cls.is_dataclass = any(_makes_dataclass(it, d, module) for d in node.decorators) or any(
+    _describe(it, cls)
+    return cls
+
+
+def _describe(it: Interpreter, cls: ClassValue) -> None:
+    """Fill in what the body of a class says, once its bases are known."""
+    body = cls.node.body
+    cls.fields = {n.target.id: n for n in body if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)}
+    cls.is_dataclass = any(_makes_dataclass(it, d, cls.module) for d in cls.node.decorators) or any(
         (isinstance(b, ClassValue) and b.is_dataclass)
         or (isinstance(b, ExternalValue) and b.qualname in _DATACLASS_BASES)
-        for b in bases
+        for b in cls.bases
     )
-    return cls
 
 
 def _makes_dataclass(it: Interpreter, expr: ir.Expr, module: str) -> bool:
@@ -101,8 +108,10 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
                 return held
     found = find_method(cls, name)
     if found is not None:
+        if isinstance(value, InstanceValue) and not value.exact and name in it.classes.overridden(cls):
+            return Unknown(f"{name} is defined again in a class below {cls.name}")
         node, owner = found
-        function = FunctionValue(node, owner.module, it.module_frame(owner.module), owner, node.name)
+        function = FunctionValue(node, owner.module, instances.closure_of(it, owner), owner, node.name)
         names = _decorators(node)
         if names & {"property", "cached_property"}:
             if isinstance(value, InstanceValue):
@@ -114,15 +123,77 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
             return PartialValue(function, (cls,))
         made = decorated(it, frame, function)
         return PartialValue(made, (value,)) if isinstance(value, InstanceValue) else made
-    for statement in cls.node.body:
-        if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
-            frame.silent += 1
-            result = it.evaluate(it.module_frame(cls.module), statement.value)
-            frame.silent -= 1
-            return result
+    constant = _constant(it, value, cls, name)
+    if constant is not None:
+        return constant
     if name == "param" and _is_flax_module(cls):
         return ExternalValue("flax.linen.Module.param")
     return Unknown(f"no attribute {name} known of {cls.name}")
+
+
+def _constant(it: Interpreter, value: InstanceValue | ClassValue, cls: ClassValue, name: str) -> Value | None:
+    """What the body of a class, or of one above it, assigns to a name."""
+    exact = isinstance(value, InstanceValue) and value.exact
+    for statement in cls.node.body:
+        if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
+            if name in it.classes.volatile(cls) or (not exact and name in it.classes.overridden(cls)):
+                return Unknown(f"{name} of {cls.name} may change")
+            if instances.is_enum(cls):
+                return Literal((cls.module, cls.name, name))  # a member is equal to itself alone
+            frame = instances.closure_of(it, cls)
+            frame.silent += 1
+            result = it.evaluate(frame, statement.value)
+            frame.silent -= 1
+            return result
+    for base in cls.bases:
+        found = _constant(it, value, base, name) if isinstance(base, ClassValue) and base is not cls else None
+        if found is not None:
+            return found
+    return None
+
+
+def super_of(frame: Frame, args: list[Value]) -> Value:
+    """``super()`` or ``super(Cls, self)``."""
+    if len(args) == 2 and isinstance(args[0], ClassValue):
+        return SuperValue(args[0], args[1])
+    around: Frame | None = frame
+    while around is not None and (around.function is None or around.function.owner is None):
+        around = around.parent
+    function = around.function if around is not None else None
+    if args or around is None or function is None or function.owner is None or not function.node.params:
+        return Unknown("super of a class that is not known")
+    return SuperValue(function.owner, around.variables.get(function.node.params[0].name, Unknown("self")))
+
+
+def above(it: Interpreter, frame: Frame, value: SuperValue, name: str) -> Value:
+    """``super().name``: a method of the one class above."""
+    from shardlint.engine.calls import decorated
+
+    bases = value.owner.bases
+    found = find_method(bases[0], name) if len(bases) == 1 and isinstance(bases[0], ClassValue) else None
+    if found is None:
+        return Unknown(f"no {name} known above {value.owner.name}")
+    node, owner = found
+    function = FunctionValue(node, owner.module, instances.closure_of(it, owner), owner, node.name)
+    names = _decorators(node)
+    if names & {"property", "cached_property", "staticmethod", "classmethod"}:
+        return Unknown(f"{name} above {value.owner.name}")
+    return PartialValue(decorated(it, frame, function), (value.instance,))
+
+
+def local(it: Interpreter, frame: Frame, node: ir.Class) -> ClassValue:
+    """The class of a definition inside a function."""
+    bases: list[Value] = []
+    frame.silent += 1
+    for base in node.bases:
+        if base.keyword is None:
+            expr = base.value.obj if isinstance(base.value, ir.Subscript) else base.value
+            found = it.evaluate(frame, expr)
+            bases.append(found if isinstance(found, (ClassValue, ExternalValue)) else Unknown("a base class"))
+    frame.silent -= 1
+    cls = ClassValue(node, frame.module, node.name, tuple(bases), closure=frame)
+    _describe(it, cls)
+    return cls
 
 
 def _is_flax_module(cls: ClassValue) -> bool:
@@ -139,8 +210,7 @@ def construct(
 ) -> Value:  # fmt: skip
     """``Cls(…)`` of a dataclass: each argument is checked against its field."""
     if find_method(cls, "__init__") is not None or not cls.is_dataclass:
-        instance = matching.instantiate(it, ClassType(cls), Bindings(), matching.Opaque(it))
-        return instance if cls.is_dataclass else Unknown(f"an instance of {cls.name}")
+        return instances.construct(it, frame, cls, args, kwargs, at, places)
     declared = fields(it, cls)
     given: dict[str, Value] = {}
     where: dict[str, int] = {}
@@ -175,4 +245,4 @@ def construct(
         (name, matching.refine(it, resolve(it, declared[name][0].annotation, declared[name][1]), v, bindings))
         for name, v in made
     ]
-    return InstanceValue(cls, tuple(made))
+    return instances.completed(it, frame, InstanceValue(cls, tuple(made), exact=True), at)

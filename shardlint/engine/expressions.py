@@ -28,6 +28,7 @@ from shardlint.values import (
     SliceValue,
     SpecValue,
     StringValue,
+    SuperValue,
     Unknown,
     Value,
 )
@@ -120,6 +121,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return NUMBERS.get(f"{qualname}.{name}") or it.external(f"{qualname}.{name}")
         case InstanceValue() | ClassValue():
             return classes.attribute(it, frame, value, name)
+        case SuperValue():
+            return classes.above(it, frame, value, name)
         case MaybeValue(value=inner):
             return attribute(it, frame, inner, name, at)
         case MeshValue() | SpecValue() | ShardingValue():

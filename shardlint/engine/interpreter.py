@@ -57,7 +57,9 @@ class Interpreter:
         self.unmodelled: dict[str, int] = {}
         self.target = ""
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
-        self.memo: dict[object, Value] = {}
+        self.memo: dict[object, tuple[Value, Value | None]] = {}
+        self.left: Value | None = None  # the instance that the last method evaluated in place left behind
+        self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
         self.steps = 0
         self.counter = 0
         self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known

@@ -161,7 +161,20 @@ def _instance(
             value = IntValue(it.fresh(name))
         fields.append((name, value))
     prefix = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in type_.prefix)
+    if not prefix:
+        fields = _constructed(it, type_.cls, fields)
     return InstanceValue(type_.cls, tuple(fields), prefix)
+
+
+def _constructed(it: Interpreter, cls: ClassValue, fields: list[tuple[str, Value]]) -> list[tuple[str, Value]]:
+    """The annotated fields, and what else the constructors leave in every instance."""
+    from shardlint.engine.instances import left_by_constructors
+
+    known = dict(fields)
+    for name, value in left_by_constructors(it, cls, tuple(fields)):
+        if isinstance(known.get(name, Unknown()), Unknown):
+            known[name] = value
+    return list(known.items())
 
 
 def check(

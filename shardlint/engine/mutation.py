@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine.class_index import CONSTRUCTORS
 from shardlint.engine.frames import Frame
+from shardlint.engine.instances import without
 from shardlint.values import (
     DictValue,
     ExternalValue,
@@ -40,8 +42,25 @@ def note(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[V
         if changed is not None and (arg.keyword or index) not in changed:
             continue
         held = frame.find(arg.value.id) if isinstance(arg.value, ir.Name) else None
+        if isinstance(held, InstanceValue):
+            _replace(frame, arg.value, held, without(held, it.classes.volatile(held.cls)))
         if isinstance(held, DictValue) or (isinstance(held, SequenceValue) and held.kind == "list"):
             _replace(frame, arg.value, held, _CHANGED)
+
+
+def after_method(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> None:
+    """Bring the instance up to date whose method was called: a constructor's work is known, of others it is only
+    known what they may have written."""
+    if not (isinstance(expr.func, ir.Attr) and isinstance(func, PartialValue) and func.args):
+        return
+    instance = func.args[0]
+    if not isinstance(instance, InstanceValue):
+        return
+    left = it.left
+    if expr.func.name in CONSTRUCTORS and isinstance(left, InstanceValue) and left.cls is instance.cls:
+        _replace(frame, expr.func.obj, instance, left)
+    else:
+        _replace(frame, expr.func.obj, instance, without(instance, it.classes.volatile(instance.cls)))
 
 
 def _after(func: MethodValue, args: list[Value]) -> Value:
@@ -56,6 +75,8 @@ def _after(func: MethodValue, args: list[Value]) -> Value:
 
 def _replace(frame: Frame, target: ir.Expr, old: Value, new: Value) -> None:
     """Give the changed object its new value under every name that holds it; inside other objects it is unknown."""
+    if new is old:
+        return
     owner: Frame | None = frame
     depth = 0
     while owner is not None:
@@ -106,8 +127,13 @@ def _mutated_names(body: tuple[ir.Stmt, ...]) -> set[str]:
             case ir.Call(func=ir.Attr(obj=ir.Name(id=name), name=method)) if method in _MUTATORS:
                 found.add(name)
             case ir.Assign(targets=targets):
-                found |= {t.obj.id for t in targets if isinstance(t, ir.Subscript) and isinstance(t.obj, ir.Name)}
-            case ir.AugAssign(target=ir.Subscript(obj=ir.Name(id=name))) | ir.AugAssign(target=ir.Name(id=name)):
+                parts = [t for t in targets if isinstance(t, (ir.Subscript, ir.Attr))]
+                found |= {t.obj.id for t in parts if isinstance(t.obj, ir.Name)}
+            case (
+                ir.AugAssign(target=ir.Subscript(obj=ir.Name(id=name)))
+                | ir.AugAssign(target=ir.Attr(obj=ir.Name(id=name)))
+                | ir.AugAssign(target=ir.Name(id=name))
+            ):
                 found.add(name)
             case ir.Delete(targets=targets):
                 found |= {t.obj.id for t in targets if isinstance(t, ir.Subscript) and isinstance(t.obj, ir.Name)}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import matching, sharding, strings
+from shardlint.engine import classes, matching, sharding, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, evaluate
 from shardlint.engine.frames import Frame
@@ -17,6 +17,7 @@ from shardlint.engine.sharding import manual_exit
 from shardlint.engine.types import AnyType, ArrayType, ScalarType
 from shardlint.values import (
     ArrayValue,
+    ClassValue,
     ExternalValue,
     FunctionValue,
     InstanceValue,
@@ -85,7 +86,7 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             _define(it, frame, node)
         case ir.Class():
             found = it.static_name(frame.module, node.name) if frame.parent is None else None
-            frame.variables[node.name] = found if found is not None else Unknown("a local class")  # type: ignore[assignment]  # a class
+            frame.variables[node.name] = found if isinstance(found, ClassValue) else classes.local(it, frame, node)
         case ir.Delete(targets=targets):
             for target in targets:
                 if isinstance(target, ir.Name):

@@ -1,0 +1,248 @@
+"""Instances of classes: what their constructors leave in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine import matching
+from shardlint.engine.annotations import resolve
+from shardlint.engine.frames import Frame
+from shardlint.engine.types import AnyType, ScalarType
+from shardlint.values import (
+    ArrayValue,
+    ClassValue,
+    DictValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    IntValue,
+    MaybeValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
+from shardtypes.lang import Bindings, Size
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_Fields = tuple[tuple[str, Value], ...]
+_Change = Callable[[Size | None], Size | None]
+
+#: What runs after the fields of a dataclass, or of a flax module, are set.
+_AFTER = ("__post_init__", "setup")
+
+
+def construct(
+    it: Interpreter, frame: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...],
+) -> Value:  # fmt: skip
+    """``Cls(…)`` of a class with an ``__init__`` of its own, or none."""
+    from shardlint.engine.calls import bound_arguments, in_place
+    from shardlint.engine.classes import find_method
+
+    if find_method(cls, "__new__") is not None or _is_special(cls):
+        return Unknown(f"an instance of {cls.name}")
+    start = InstanceValue(cls, tuple(_declared(it, cls).items()), exact=True)
+    found = find_method(cls, "__init__")
+    if found is None:
+        return _settled(it, start)
+    func = _method(it, *found)
+    if found[0].decorators:
+        return _settled(it, start)
+    fits = bound_arguments(it, frame, func, [start, *args], kwargs, at, (at, *places))
+    if fits is None:
+        return Unknown("arguments do not fit the parameters")
+    it.left = None
+    in_place(it, frame, func, fits.bound, at)
+    return _settled(it, it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else start)
+
+
+def completed(it: Interpreter, frame: Frame, instance: InstanceValue, at: int) -> InstanceValue:
+    """A dataclass instance after its ``__post_init__``."""
+    return _settled(it, _run(it, frame, instance, "__post_init__", at))
+
+
+def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int) -> InstanceValue:
+    from shardlint.engine.calls import in_place
+    from shardlint.engine.classes import find_method
+
+    found = find_method(instance.cls, name)
+    if found is None or len(found[0].params) != 1:
+        return instance
+    it.left = None
+    in_place(it, frame, _method(it, *found), {found[0].params[0].name: instance}, at)
+    return it.left if isinstance(it.left, InstanceValue) and it.left.cls is instance.cls else instance
+
+
+def _settled(it: Interpreter, instance: InstanceValue) -> InstanceValue:
+    """Without the attributes that something writes later."""
+    return without(instance, it.classes.volatile(instance.cls))
+
+
+def without(instance: InstanceValue, names: frozenset[str]) -> InstanceValue:
+    """The instance, nothing known of some attributes."""
+    if not any(name in names for name, _ in instance.fields):
+        return instance
+    return replace(instance, fields=tuple(field for field in instance.fields if field[0] not in names))
+
+
+def _declared(it: Interpreter, cls: ClassValue) -> dict[str, Value]:
+    """What the annotations of a class say of its fields."""
+    bindings = Bindings()
+    found: dict[str, Value] = {}
+    for name, type_ in matching.field_types(it, cls).items():
+        value = matching.instantiate(it, type_, bindings, matching.Opaque(it))
+        found[name] = IntValue(it.fresh(name)) if value == IntValue(None) else value
+    return found
+
+
+def _is_special(cls: ClassValue) -> bool:
+    """Whether calling the class may give something else, as an enumeration does, or its metaclass decides."""
+    return any(arg.keyword == "metaclass" for arg in cls.node.bases) or is_enum(cls)
+
+
+def is_enum(cls: ClassValue) -> bool:
+    return any(
+        base.qualname.startswith("enum.")
+        if isinstance(base, ExternalValue)
+        else isinstance(base, ClassValue) and base is not cls and is_enum(base)
+        for base in cls.bases
+    )
+
+
+def _method(it: Interpreter, node: ir.Function, owner: ClassValue) -> FunctionValue:
+    return FunctionValue(node, owner.module, closure_of(it, owner), owner, node.name)
+
+
+def closure_of(it: Interpreter, cls: ClassValue) -> Frame:
+    """Where the names in the methods of a class are looked up."""
+    return cls.closure if isinstance(cls.closure, Frame) else it.module_frame(cls.module)
+
+
+def left_by_constructors(it: Interpreter, cls: ClassValue, declared: _Fields) -> _Fields:
+    """What the constructors leave in every instance, whatever they are given; ``declared`` are the annotated fields."""
+    from shardlint.engine.classes import find_method
+
+    if find_method(cls, "__init__") is not None:
+        return _generic_fields(it, cls)
+    if cls in it.generic or not any(find_method(cls, name) for name in _AFTER):
+        return ()
+    it.generic[cls] = ((), 0, 0)  # while it runs: its methods may make others of its kind
+    left, view, it.view = it.left, it.view, None
+    frame = Frame(cls.module, silent=1)
+    instance = InstanceValue(cls, declared)
+    try:
+        for name in _AFTER:
+            instance = _run(it, frame, instance, name, -1)
+    finally:
+        del it.generic[cls]
+        it.left, it.view = left, view
+    return _lasting(it, instance)
+
+
+def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
+    """What ``__init__`` leaves. Sizes are new for each caller."""
+    known = it.generic.get(cls)
+    if known is None:
+        it.generic[cls] = ((), 0, 0)  # while it is found out: a class may hold instances of itself
+        first = it.counter + 1
+        fields = _generic(it, cls)
+        known = it.generic[cls] = (fields, first, it.counter)
+    fields, first, last = known
+    if last < first or not fields:
+        return fields
+    new: dict[str, Size] = {}
+
+    def fresh(name: str) -> Size | None:
+        number = name.rpartition(".")[2]
+        if not (name.startswith("?") and number.isdigit() and first <= int(number) <= last):
+            return None
+        return new.get(name) or new.setdefault(name, it.fresh(name.rpartition(".")[0]))
+
+    def renamed(size: Size | None) -> Size | None:
+        if size is None:
+            return None
+        table = {name: other for name in size.symbols if (other := fresh(name)) is not None}
+        return size.substitute(table) if table else size
+
+    return tuple((name, _with_sizes(value, renamed)) for name, value in fields)
+
+
+def _with_sizes(value: Value, change: _Change) -> Value:
+    match value:
+        case ArrayValue(dims=dims) if dims is not None:
+            return replace(value, dims=tuple(replace(d, size=change(d.size)) for d in dims))
+        case IntValue(size=size):
+            return IntValue(change(size))
+        case SequenceValue(items=items):
+            return replace(value, items=tuple(_with_sizes(item, change) for item in items))
+        case DictValue(items=pairs):
+            return DictValue(tuple((key, _with_sizes(item, change)) for key, item in pairs))
+        case InstanceValue(fields=fields):
+            return replace(value, fields=tuple((name, _with_sizes(item, change)) for name, item in fields))
+        case MaybeValue(value=inner):
+            return MaybeValue(_with_sizes(inner, change))
+        case PartialValue(func=func, args=args, kwargs=kwargs):
+            named = tuple((name, _with_sizes(item, change)) for name, item in kwargs)
+            return replace(
+                value, func=_with_sizes(func, change), args=tuple(_with_sizes(a, change) for a in args), kwargs=named
+            )
+        case WrappedValue(func=func, options=options):
+            named = tuple((name, _with_sizes(item, change)) for name, item in options)
+            return replace(value, func=_with_sizes(func, change), options=named)
+        case _:
+            return value
+
+
+def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
+    from shardlint.engine.calls import in_place
+    from shardlint.engine.classes import find_method
+    from shardlint.engine.interpreter import StepLimit
+
+    if _is_special(cls):
+        return ()
+    frame = Frame(cls.module, silent=1)
+    instance = InstanceValue(cls, tuple(_declared(it, cls).items()))
+    left, view, it.view = it.left, it.view, None
+    try:
+        found = find_method(cls, "__init__")
+        if found is not None and not found[0].decorators and found[0].params:
+            it.left = None
+            in_place(it, frame, _method(it, *found), _assumed(it, frame, found, instance), -1)
+            instance = it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else instance
+    except StepLimit:
+        return ()
+    finally:
+        it.left, it.view = left, view
+    return _lasting(it, instance)
+
+
+def _lasting(it: Interpreter, instance: InstanceValue) -> _Fields:
+    changing = it.classes.volatile(instance.cls) | it.classes.overridden(instance.cls)
+    return tuple((name, value) for name, value in instance.fields if name not in changing)
+
+
+def _assumed(
+    it: Interpreter, frame: Frame, found: tuple[ir.Function, ClassValue], instance: InstanceValue
+) -> dict[str, Value]:
+    """Any arguments that the annotations allow."""
+    node, owner = found
+    bound: dict[str, Value] = {node.params[0].name: instance}
+    bindings = Bindings()
+    for param in node.params[1:]:
+        type_ = resolve(it, param.annotation, owner.module)
+        if param.kind in ("*", "**") or isinstance(type_, AnyType):
+            bound[param.name] = Unknown(f"parameter {param.name} has no array annotation")
+        elif type_ == ScalarType("int") and not isinstance(param.default, ir.Unary):
+            bound[param.name] = IntValue(it.fresh(param.name))
+        else:
+            bound[param.name] = matching.instantiate(it, type_, bindings, matching.Opaque(it))
+        if isinstance(param.default, ir.Const) and param.default.value is None:
+            bound[param.name] = Unknown("may be None")
+    return bound
