@@ -11,6 +11,7 @@ from shardlint.engine import calls, classes, expressions, statements
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.manual import Regions
+from shardlint.engine.sharding.placements import Placement
 from shardlint.engine.types import Type
 from shardlint.events import Event
 from shardlint.logical_rules import RuleList
@@ -48,6 +49,7 @@ class Interpreter:
         self.project = project
         self.mesh = dict(mesh or {})
         self.rules = tuple(rules)
+        self.placements: dict[int, Placement] = {}
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.modules: dict[str, Frame] = {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import dtypes, ir
 from shardlint.engine.annotations import resolve, with_prefix
 from shardlint.engine.scopes import shares_scope
-from shardlint.engine.sharding import manual_calls, manual_match
+from shardlint.engine.sharding import manual_calls, manual_match, placements
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -185,7 +185,9 @@ def check(
         case ArrayType(), ArrayValue():
             if it.view is not None and value.manual:
                 return _check_manual(it.view, type_, value, bindings, facts, what)
-            return check_array(type_, value, bindings, facts, what)
+            found = check_array(type_, value, bindings, facts, what)
+            text = placements.conflict(it, type_, value, what) if found is None else None
+            return found if text is None else Problem("ST308", text, {}, type_)
         case ClassType(), InstanceValue() if value.cls is type_.cls and depth < _DEPTH:
             if not (type_.own or shares_scope(type_.cls)):
                 return None  # its fields were checked when it was made; their names are its own

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -27,13 +26,13 @@ def walk(node: object) -> Iterator[ir.Node]:
             stack.extend(reversed(current))
         elif isinstance(current, ir.Node):
             yield current
-            stack.extend(getattr(current, name) for name in _parts(type(current)))
+            kind = type(current)
+            names = _PARTS.get(kind) or _PARTS.setdefault(kind, tuple(f.name for f in reversed(fields(kind))))
+            stack.extend(getattr(current, name) for name in names)
 
 
-@cache
-def _parts(kind: type[ir.Node]) -> tuple[str, ...]:
-    """The fields of a node, last first."""
-    return tuple(field.name for field in reversed(fields(kind)))
+_PARTS: dict[type[ir.Node], tuple[str, ...]] = {}
+"""The fields of each kind of node, last first."""
 
 
 def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:

@@ -131,11 +131,8 @@ def call_wrapped(
     places: tuple[int, ...], operands: tuple[ir.Expr, ...] = (),
 ) -> Value:  # fmt: skip
     """The result of calling a function that a transformation made."""
-    from shardlint.engine.calls import call
-
     if func.kind == sharding.JIT:
-        sharding.check_arguments(it, frame, func, args, kwargs, at, operands)
-        return sharding.result(func, call(it, frame, func.func, args, kwargs, at, places, operands))
+        return sharding.call_jitted(it, frame, func, args, kwargs, at, places, operands)
     if func.kind == manual_calls.SHARD_MAP:
         return manual_calls.call_region(it, frame, func, args, kwargs, at, places)
     if func.kind in DERIVATIVES:

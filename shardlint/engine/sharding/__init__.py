@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import boundaries, constraints, labels, logical, meshes, rules_in_force, specs
-from shardlint.engine.sharding.boundaries import JIT, result
+from shardlint.engine.sharding.boundaries import JIT
 from shardlint.engine.sharding.site import Site
 from shardlint.values import (
     ExternalValue,
@@ -70,12 +70,16 @@ def matmul(it: Interpreter, frame: Frame, left: Value, right: Value, at: int) ->
     labels.check_contraction(Site(it, frame, "@", (left, right), {}, at))
 
 
-def check_arguments(
+def call_jitted(
     it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
-    operands: tuple[ir.Expr, ...],
-) -> None:  # fmt: skip
+    places: tuple[int, ...], operands: tuple[ir.Expr, ...],
+) -> Value:  # fmt: skip
     """A call of a function that ``jit`` gave shardings."""
-    boundaries.check_arguments(Site(it, frame, JIT, args, kwargs, at, operands), func)
+    from shardlint.engine.calls import call as call_value
+
+    site = Site(it, frame, JIT, args, kwargs, at, operands)
+    boundaries.check_arguments(site, func)
+    return boundaries.result(site, func, call_value(it, frame, func.func, args, kwargs, at, places, operands))
 
 
 def attribute(value: MeshValue | SpecValue | ShardingValue, name: str) -> Value:
@@ -94,12 +98,11 @@ __all__ = [
     "JIT",
     "attribute",
     "call",
-    "check_arguments",
+    "call_jitted",
     "decorate",
     "enter",
     "matmul",
     "meshes",
-    "result",
     "specs",
     "transform",
 ]

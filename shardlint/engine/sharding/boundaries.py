@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardlint import ir
-from shardlint.engine.sharding import checks
+from shardlint.engine.sharding import checks, placements
 from shardlint.engine.sharding.signatures import Signature, signature
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import shown, spec_of
@@ -58,10 +58,10 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
         check.values(value, one, f"argument {index}", site.operand(index, ""))
 
 
-def result(wrapped: WrappedValue, value: Value) -> Value:
+def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
     """What a call gives: placed as the shardings of the results say."""
     outs = dict(wrapped.options).get("out_shardings", NONE)
-    return value if outs == NONE else checks.placed(value, outs)
+    return value if outs == NONE else placements.note(site, checks.placed(value, outs), outs)
 
 
 def _arguments(site: Site) -> dict[str, Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlint.engine.sharding import checks, meshes
+from shardlint.engine.sharding import checks, meshes, placements
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.values import ShardingValue, SpecValue, Value
@@ -44,4 +44,4 @@ def _place(site: Site, names: tuple[str, str], indivisible: checks.Indivisible) 
             break
         if not checks.check_array(site, array, spec, axes, operand, what, indivisible):
             break
-    return checks.placed(value, sharding)
+    return placements.note(site, checks.placed(value, sharding), sharding)

@@ -1,0 +1,62 @@
+"""Values that a program has placed itself, against the annotations of what they become.
+
+How the compiler lays out any other value in the global view is its own affair, and no ground for a finding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.sharding import checks
+from shardlint.engine.sharding.site import Site
+from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.types import ArrayType
+from shardlint.values import ArrayValue, SpecValue, Value
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A value as a call left it; every operation on it makes another value."""
+
+    value: ArrayValue
+    spec: SpecValue
+    axes: dict[str, int | None] | None
+
+
+def note(site: Site, result: Value, shardings: Value) -> Value:
+    """Remember how each array of a placed tree lies."""
+    for array, one, _ in checks.pairs(result, shardings, ""):
+        spec = spec_of(one)
+        if spec is not None and spec.entries is not None and not array.manual:
+            site.it.placements[id(array)] = Placement(array, spec, checks.mesh_axes(site, one))
+    return result
+
+
+def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) -> str | None:
+    """A message where an annotation that says how its array is split says otherwise."""
+    placement = it.placements.get(id(value))
+    shape = type_.shape
+    if placement is None or shape is None or shape.dialect != "shardtypes" or shape.rank is None:
+        return None
+    if not any(dim.axes for dim in shape.dims):
+        return None
+    entries = placement.spec.entries or ()
+    for index, dim in enumerate(shape.dims):
+        entry = entries[index] if index < len(entries) else ()
+        if entry is not None and not checks.same_axes(dim.axes, entry, placement.axes):
+            return f"{what}: declared {type_.text.strip()!r}, but placed by {shown(placement.spec)}"
+    return None
+
+
+def replaced(node: ir.Function | ir.Lambda) -> bool:
+    """Whether a decorator places the results of a function anew."""
+    decorators = node.decorators if isinstance(node, ir.Function) else ()
+    return any(
+        isinstance(decorator, ir.Call) and any(arg.keyword == "out_shardings" for arg in decorator.args)
+        for decorator in decorators
+    )
