@@ -44,7 +44,7 @@ JAXTYPING_DTYPES = {
     "Complex64": "complex64", "Complex128": "complex128",
 }  # fmt: skip
 
-#: kauldron writes jaxtyping's strings with additions of its own, such as ``'N? H W'`` for a dimension that may be absent.
+#: kauldron adds to jaxtyping's strings, such as ``'N? H W'`` for a dimension that may be absent.
 _KAULDRON = ("kauldron.typing.", "kauldron.ktyping.")
 _ARRAYS = {"jax.Array", "jax.numpy.ndarray", "numpy.ndarray", "jaxtyping.Array", "jaxtyping.ArrayLike",
            "jax.typing.ArrayLike", "chex.Array", "flax.typing.Array"}  # fmt: skip
