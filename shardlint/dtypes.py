@@ -119,7 +119,7 @@ def promote(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False) -> tu
     right = _WEAK.get(KIND_OF[b], b) if b_weak else b
     if left == right:
         if left in _UNWEAK:  # two weak values keep the wider of their own dtypes
-            return canonical(max(a, b, key=_bits), x64), True
+            return canonical(max(a, b, key=bits), x64), True
         return canonical(left, x64), False
     common = _BOUNDS[left] & _BOUNDS[right]
     least = [name for name in common if common <= _BOUNDS[name]]
@@ -144,7 +144,8 @@ def _promote_family(a: str, a_weak: bool, b: str, b_weak: bool) -> tuple[str, bo
     return None
 
 
-def _bits(name: str) -> int:
+def bits(name: str) -> int:
+    """The width of a dtype, 0 for bool: ``'bfloat16'`` → 16."""
     digits = "".join(c for c in name.removeprefix("bfloat").removeprefix("float").split("_")[0] if c.isdigit())
     return int(digits or 0)
 

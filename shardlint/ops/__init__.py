@@ -17,6 +17,7 @@ from shardlint.ops import (
     joining,
     lax,
     lax_slicing,
+    linalg,
     matrices,
     nn,
     ordering,
@@ -47,7 +48,7 @@ from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
 _FAMILIES = (
-    contraction, creation, dimensions, einops, elementwise, fft, indexing, joining, lax, lax_slicing, matrices,
-    nn, ordering, permuting, placement, queries, random, reductions, repeating, reshape, sliding, splitting,
-    statistics, trees,
+    contraction, creation, dimensions, einops, elementwise, fft, indexing, joining, lax, lax_slicing, linalg,
+    matrices, nn, ordering, permuting, placement, queries, random, reductions, repeating, reshape, sliding,
+    splitting, statistics, trees,
 )  # fmt: skip

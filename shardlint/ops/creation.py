@@ -20,7 +20,16 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.dimensions import broadcast_onto
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool, static_int
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    is_number,
+    model,
+    static_bool,
+    static_int,
+)
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
 from shardtypes.lang import Size
 
@@ -191,3 +200,34 @@ def meshgrid(call: Call) -> Value:
         sizes[0], sizes[1] = sizes[1], sizes[0]
     grids = [ArrayValue(dims_of(*sizes), o.dtype, o.weak, o.pending, o.manual) for o in operands]
     return SequenceValue(tuple(grids), "list")
+
+
+@model("dimensions, dtype=None, sparse=False", "jax.numpy.indices")
+def indices(call: Call) -> Value:
+    """One grid of positions for each dimension, stacked."""
+    sizes = sizes_argument(call["dimensions"]) if isinstance(call["dimensions"], SequenceValue) else None
+    name, given = dtype_argument(call, call["dtype"])
+    if sizes is None or static_bool(call["sparse"]) is not False:
+        raise UnknownArgument
+    return made(call, [Size.const(len(sizes)), *sizes], name if given else default_int(call))
+
+
+@model("M", *names("jax.numpy", "hamming hanning bartlett blackman"))
+@model("M, beta", "jax.numpy.kaiser")
+def window_function(call: Call) -> Value:
+    return made(call, [size_of(call["M"])], default_float(call) if is_number(call["M"]) else None)
+
+
+@model("a, order=None", "jax.numpy.copy")
+def copy(call: Call) -> Value:
+    value = nested(call, call["a"])
+    return with_dtype(value, value.dtype, value.weak and not isinstance(call["a"], SequenceValue))
+
+
+@model("indices, shape", "jax.numpy.unravel_index")
+def unravel_index(call: Call) -> Value:
+    """A position for each dimension of the shape, of the shape of the indices."""
+    value, shape = array(call, "indices"), sizes_argument(call["shape"])
+    if shape is None:
+        raise UnknownArgument
+    return SequenceValue((with_dtype(value, None),) * len(shape))

@@ -22,7 +22,7 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model
-from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
+from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
 from shardtypes.lang import Size, find_witness
 
 
@@ -145,3 +145,70 @@ def at_least(call: Call) -> Value:
         else:
             out.append(with_dims(value, (one,) * (wanted - len(value.dims)) + value.dims))
     return out[0] if len(out) == 1 else SequenceValue(tuple(out), "list")
+
+
+@model("array, dimensions", "jax.lax.squeeze")
+def lax_squeeze(call: Call) -> Value:
+    value = array(call, "array")
+    if value.dims is None:
+        return value
+    axes = axes_argument(call, call["dimensions"], value)
+    if axes is None:
+        raise UnknownArgument
+    for axis in axes:
+        refuse_squeeze(call, value, axis)
+    return with_dims(value, tuple(dim for i, dim in enumerate(value.dims) if i not in axes))
+
+
+@model("operand, sizes, *, out_sharding=None", "jax.lax.broadcast")
+def lax_broadcast(call: Call) -> Value:
+    """New dimensions in front."""
+    value, sizes = array(call, "operand"), sizes_argument(call["sizes"])
+    if value.dims is None or sizes is None or not isinstance(call["sizes"], SequenceValue):
+        return with_dims(value, None)
+    if any((size.constant or 0) < 0 for size in sizes if size is not None):
+        raise OpError("ST206", f"{call.name}: a negative size in {shown_sizes(sizes)}")
+    return with_dims(value, tuple(Dimension(size, ()) for size in sizes) + value.dims)
+
+
+@model("operand, shape, broadcast_dimensions, *, out_sharding=None", "jax.lax.broadcast_in_dim")
+def broadcast_in_dim(call: Call) -> Value:
+    """Dimension ``i`` of the operand becomes dimension ``broadcast_dimensions[i]`` of the shape."""
+    value, target = array(call, "operand"), sizes_argument(call["shape"])
+    where = sizes_argument(call["broadcast_dimensions"])
+    sequences = isinstance(call["shape"], SequenceValue) and isinstance(call["broadcast_dimensions"], SequenceValue)
+    if target is None or where is None or not sequences:
+        return with_dims(value, None)
+    dims = [Dimension(size, ()) for size in target]
+    if value.dims is None:
+        return with_dims(value, tuple(Dimension(size) for size in target))
+    if not where and len(target) == len(value.dims):
+        raise UnknownArgument  # passed through as it is
+    if len(where) != len(value.dims):
+        message = f"{call.name}: {len(where)} broadcast_dimensions for shape {shown(value)}"
+        raise OpError("ST208", message, operand=2)
+    positions = [None if size is None else size.constant for size in where]
+    if any(position is None for position in positions):
+        return with_dims(value, tuple(Dimension(size) for size in target))
+    known = [position for position in positions if position is not None]
+    if any(not 0 <= position < len(target) for position in known) or known != sorted(set(known)):
+        what = f"broadcast_dimensions {tuple(known)} are not increasing positions in {shown_sizes(target)}"
+        raise OpError("ST208", f"{call.name}: {what}", operand=2)
+    placed = [target[position] for position in known]
+    for position, dim in zip(known, broadcast_onto(call, value, placed), strict=True):
+        dims[position] = dim
+    return with_dims(value, tuple(dims))
+
+
+@model("*shapes", "jax.numpy.broadcast_shapes", "jax.lax.broadcast_shapes", "numpy.broadcast_shapes")
+def broadcast_shapes(call: Call) -> Value:
+    """The shape that arrays of these shapes broadcast to, a tuple."""
+    shapes = call["shapes"]
+    if not isinstance(shapes, SequenceValue):
+        raise UnknownArgument
+    known = [sizes_argument(item) for item in shapes.items if isinstance(item, SequenceValue)]
+    if len(known) < len(shapes.items) or any(shape is None for shape in known):
+        return Unknown("shapes that are not known")
+    operands = [ArrayValue(tuple(Dimension(size, ()) for size in shape)) for shape in known if shape is not None]
+    dims = broadcast_dims(call.name, operands, call.ctx)
+    return Unknown("shapes") if dims is None else SequenceValue(tuple(IntValue(dim.size) for dim in dims))

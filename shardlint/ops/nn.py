@@ -13,8 +13,7 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.elementwise import cleared, to_inexact
-from shardlint.ops.reductions import reduced_dims
-from shardlint.ops.registry import Call, OpError, is_none, model, static_int
+from shardlint.ops.registry import Call, OpError, model, static_int
 from shardlint.values import ArrayValue, Dimension, Value
 
 
@@ -49,15 +48,6 @@ def glu(call: Call) -> Value:
         raise OpError("ST206", f"{call.name}: dimension {axis} of {shown(value)} is odd")
     half = Dimension(None if size is None or value.manual else size // 2)
     return with_dtype(with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), None)
-
-
-@model("x, ord=None, axis=None, keepdims=False", "jax.numpy.linalg.norm")
-def norm(call: Call) -> Value:
-    value = array(call, "x")
-    dims = reduced_dims(call, value, call["axis"], call["keepdims"])
-    if is_none(call["axis"]) and not is_none(call["ord"]):
-        dims = None  # which ranks are fine depends on ord
-    return ArrayValue(dims, None, False, cleared(value).pending, value.manual)
 
 
 @model("query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, query_seq_lengths=None, "

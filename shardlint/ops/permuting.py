@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import (
-    array,
-    axes_argument,
-    one_axis,
-    shown,
-    with_dims,
-)
+from shardlint.ops.arrays import array, axes_argument, one_axis, shown, with_dims
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model
+from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Value
 
 
@@ -115,4 +109,49 @@ def roll(call: Call) -> Value:
                 one_axis(call, item, len(value.dims), value)
             except UnknownArgument:
                 pass
+    return value
+
+
+@model("a, axis, start=0", "jax.numpy.rollaxis")
+def rollaxis(call: Call) -> Value:
+    """The axis moves in front of the one that is at ``start``."""
+    value, start = array(call, "a"), static_int(call["start"])
+    if value.dims is None:
+        return value
+    rank = len(value.dims)
+    axis = one_axis(call, call["axis"], rank, value)
+    if start is None:
+        raise UnknownArgument
+    if not -rank <= start <= rank:
+        raise OpError("ST208", f"{call.name}: start {start} is out of range for shape {shown(value)}")
+    start = start + rank if start < 0 else start
+    dims = list(value.dims)
+    moved = dims.pop(axis)
+    dims.insert(start - (axis < start), moved)
+    return with_dims(value, tuple(dims))
+
+
+@model("m, k=1, axes=(0, 1)", "jax.numpy.rot90")
+def rot90(call: Call) -> Value:
+    """An odd number of quarter turns swaps the two axes."""
+    value, turns = array(call, "m"), static_int(call["k"])
+    if value.dims is None:
+        return value
+    axes = axes_argument(call, call["axes"], value)
+    if axes is None or len(axes) != 2 or turns is None:
+        raise UnknownArgument
+    dims = list(value.dims)
+    if turns % 2:
+        dims[axes[0]], dims[axes[1]] = dims[axes[1]], dims[axes[0]]
+    return with_dims(value, tuple(dims))
+
+
+@model("operand, dimensions", "jax.lax.rev")
+def rev(call: Call) -> Value:
+    value = array(call, "operand")
+    if value.dims is not None and isinstance(call["dimensions"], SequenceValue):
+        negative = next((n for n in map(static_int, call["dimensions"].items) if n is not None and n < 0), None)
+        if negative is not None:
+            raise OpError("ST208", f"{call.name} takes no negative axis, got {negative} for {shown(value)}")
+        axes_argument(call, call["dimensions"], value)
     return value

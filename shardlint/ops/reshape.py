@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import array, product, same, shown, shown_size, shown_sizes, sizes_argument, with_dims
 from shardlint.ops.reductions import flattened
-from shardlint.ops.registry import Call, OpContext, OpError, UnknownArgument, model
+from shardlint.ops.registry import Call, OpContext, OpError, UnknownArgument, is_none, model, static_int
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Different, Facts, Size, compare
 
@@ -132,13 +132,13 @@ def ravel(call: Call) -> Value:
 
 @model("operand, start_dimension=0, stop_dimension=None", "jax.lax.collapse")
 def collapse(call: Call) -> Value:
-    from shardlint.ops.registry import is_none, static_int
-
     value = array(call, "operand")
     start, stop = static_int(call["start_dimension"]), static_int(call["stop_dimension"])
     if value.dims is None or start is None or (stop is None and not is_none(call["stop_dimension"])):
         raise UnknownArgument
     rank = len(value.dims)
     low, high, _ = slice(start, stop).indices(rank)
+    if low > high:
+        raise OpError("ST208", f"{call.name}: no dimensions from {low} to {high} in {shown(value)}")
     middle = flattened(with_dims(value, value.dims[low:high]))
     return with_dims(value, value.dims[:low] + (middle or ()) + value.dims[high:])

@@ -6,13 +6,14 @@ from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
     one_axis,
+    seen_size,
     shown,
     sizes_argument,
     with_dims,
 )
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_int
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
+from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
 from shardtypes.lang import Size
 
 
@@ -71,3 +72,20 @@ def _parts(call: Call, value: ArrayValue, axis: int, size: Size | None) -> list[
         return [None] * (len(bounds) + 1)
     parts: list[Size | None] = [Size.const(high - low) for low, high in zip([0, *known], known, strict=False)]
     return [*parts, None if size is None else size - ([0, *known][-1])]
+
+
+@model("x, *, axis=0", "jax.numpy.unstack")
+@model("x, /, *, axis=0", "numpy.unstack")
+def unstack(call: Call) -> Value:
+    """The slices along an axis, a tuple as long as its size."""
+    value = array(call, "x")
+    if value.dims is None:
+        return Unknown("unstacks an array of unknown rank")
+    if not value.dims:
+        raise OpError("ST208", f"{call.name}: a scalar cannot be unstacked")
+    axis = one_axis(call, call["axis"], len(value.dims), value)
+    size = seen_size(value, axis)
+    count = None if size is None else size.constant
+    if count is None or count > 256:
+        return Unknown(f"unstacks dimension {axis} of {shown(value)}, of unknown size")
+    return SequenceValue((with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]),) * count)
