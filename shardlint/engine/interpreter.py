@@ -50,6 +50,7 @@ class Interpreter:
         self.mesh = dict(mesh or {})
         self.rules = tuple(rules)
         self.placements: dict[int, Placement] = {}
+        self.misnamed: set[tuple[str, int]] = set()  # logical names that were found wrong; what follows is not told
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.modules: dict[str, Frame] = {}
