@@ -11,7 +11,7 @@ from benchmarks.mutation.evaluation import Baseline, Truth
 from benchmarks.mutation.mutants import Mutant, Program, mutants
 from benchmarks.mutation.report import Results
 from benchmarks.mutation.translate import translate
-from benchmarks.mutation.worker import baseline, judge
+from benchmarks.mutation.worker import Session
 
 pytestmark = pytest.mark.once
 
@@ -52,12 +52,12 @@ def test_mutants_keep_lines_and_are_the_same_every_time(program: Program) -> Non
 
 
 def test_truth_tells_wrong_mutants_from_equivalent_ones(program: Program) -> None:
-    original = baseline(program.sources, True)
-    assert original == {"runs": {"scored.scores": ["scores"]}, "failed": {}}
+    session = Session("promises", program.sources)
+    assert session.baseline() == {"runs": {"scored.scores": ["scores"]}, "failed": {}}
 
     def verdict(change: str) -> tuple[str, list[tuple[str, int]]]:
         case = Case(1, program, by_change(program)[change])
-        found, _, lines = judge(case.sources, ["scored.scores"], True)
+        found, _, lines = session.judge(case.sources, ["scored.scores"])
         return found, lines
 
     # Both orders of a symmetric einsum are wrong only where the sizes of Q and K differ.

@@ -1,9 +1,10 @@
 """``python -m benchmarks.mutation PATHS… [--peers ENVIRONMENT]``: a table of what each tool catches.
 
 JAX decides which mutants are really wrong: every function is evaluated abstractly, with two assignments of distinct
-primes to the dimension names of its annotations, and fails if JAX raises or if an annotation is not kept. Mutants that
-no assignment shows to be wrong are left out. A tool catches a mutant if it says something that it does not say of the
-original.
+primes to the dimension names of its annotations, and fails if JAX raises or if an annotation is not kept. Mutants of
+shardings (``--family sharding``) run on eight CPU devices instead, and are wrong if JAX raises, if the numbers are not
+those of a single device, or if parameters lie elsewhere. Mutants that are not shown to be wrong are left out. A tool
+catches a mutant if it says something that it does not say of the original.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ def main() -> None:
             cases.append(Case(len(cases), program, mutant))
     groups = _by_program(cases)
     _say(f"{len(found)} programs, {len(cases) - len(found)} mutants")
+    way = "numbers" if "sharding" in options.family else "promises"
     judged: dict[int, Truth] = {}
     baselines: dict[str, Baseline] = {}
     with ThreadPoolExecutor(_JOBS) as pool:
         for (key, group), (first, verdicts) in zip(
-            groups.items(), pool.map(lambda g: truths(g, options.timeout), groups.values()), strict=True
+            groups.items(), pool.map(lambda g: truths(g, way, options.timeout), groups.values()), strict=True
         ):
             del group
             baselines[key] = first
@@ -71,10 +73,10 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.mutation", description=__doc__)
     parser.add_argument("paths", nargs="+", help="programs: files, folders of files, or folders with a package")
-    parser.add_argument("--family", nargs="+", default=["shape", "dtype"], choices=["shape", "dtype"])
+    parser.add_argument("--family", nargs="+", default=["shape", "dtype"], choices=["shape", "dtype", "sharding"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--each", type=int, default=2, help="mutants of one operator in one function")
-    parser.add_argument("--timeout", type=float, default=60, help="seconds for one evaluation")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for one evaluation")
     parser.add_argument("--tools", nargs="+", help="only these")
     parser.add_argument("--peers", type=Path, help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc")
     parser.add_argument("--run-time", action="store_true", help="jaxtyping and beartype, too")

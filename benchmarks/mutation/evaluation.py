@@ -25,18 +25,61 @@ class Truth:
     lines: tuple[tuple[str, int], ...] = ()
 
 
-class Worker:
-    """A process that evaluates; it is replaced when it dies or takes too long."""
+@dataclass(frozen=True)
+class Baseline:
+    """The calls that succeed on the original, with the functions that each runs; those that fail, with the reason."""
 
-    def __init__(self, seconds: float) -> None:
+    runs: Mapping[str, Sequence[str]]
+    failed: Mapping[str, str]
+
+
+class Worker:
+    """A process that evaluates one program and its mutants; it is replaced when it dies or takes too long."""
+
+    def __init__(self, original: Case, way: str, seconds: float) -> None:
+        self._first = {"way": way, "sources": _sources(original, way)}
+        self._way = way
         self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
+        answer = self._start()
+        failed = {original.program.name: "no answer"}
+        self.baseline = Baseline({}, failed) if answer is None else Baseline(answer["runs"], answer["failed"])
 
-    def ask(self, job: Mapping[str, Any]) -> Any:
-        """The answer, or None."""
+    def judge(self, case: Case, first: Baseline) -> Truth:
+        """A mutant, judged by those of the calls that run what was changed."""
+        assert case.mutant is not None
+        function = case.mutant.function
+        # A class, or the module itself: every call may run it.
+        calls = [n for n, entered in first.runs.items() if function in entered] or list(first.runs)
         if self._process is None:
             self._start()
+        answer = self._ask({"calls": calls, "sources": _sources(case, self._way)})
+        if answer is None:
+            return Truth("none", "no answer")
+        verdict, why, lines = answer
+        return Truth(verdict, why, tuple((module, line) for module, line in lines))
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> Any:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.mutation.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._lines = queue.Queue()
+        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
+        return self._ask(self._first)
+
+    def _ask(self, job: Mapping[str, Any]) -> Any:
         process = self._process
         assert process is not None and process.stdin is not None
         try:
@@ -50,21 +93,6 @@ class Worker:
             return None
         return json.loads(line)
 
-    def _start(self) -> None:
-        command = [sys.executable, "-m", "benchmarks.mutation.worker"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        self._lines = queue.Queue()
-        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
     assert process.stdout is not None
@@ -73,62 +101,28 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
     lines.put("")
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """The calls that succeed on the original, with the functions that each runs; those that fail, with the reason."""
-
-    runs: Mapping[str, Sequence[str]]
-    failed: Mapping[str, str]
-
-
-def _sources(case: Case, translated: bool) -> dict[str, str]:
-    if translated:
+def _sources(case: Case, way: str) -> dict[str, str]:
+    if way == "bare":
         return {m: translate(s, "runtime").text for m, s in case.sources.items()}
     return {m: s.decode() for m, s in case.sources.items()}
 
 
-def baseline(case: Case, worker: Worker, *, translated: bool = False) -> Baseline:
-    """The original, evaluated."""
-    job = {"kind": "baseline", "check": not translated}
-    answer = worker.ask({**job, "sources": _sources(case, translated)})
-    if answer is None:
-        return Baseline({}, {case.program.name: "no answer"})
-    return Baseline(answer["runs"], answer["failed"])
-
-
-def judge(case: Case, worker: Worker, first: Baseline, *, translated: bool = False) -> Truth:
-    """A mutant, judged by those calls that run what was changed."""
-    assert case.mutant is not None
-    function = case.mutant.function
-    calls = [name for name, entered in first.runs.items() if function in entered]
-    if not calls:
-        # A class, or a function that instruments itself away: every call may run it.
-        calls = list(first.runs)
-    job = {"kind": "mutant", "check": not translated, "calls": calls}
-    answer = worker.ask({**job, "sources": _sources(case, translated)})
-    if answer is None:
-        return Truth("none", "no answer")
-    verdict, why, lines = answer
-    return Truth(verdict, why, tuple((module, line) for module, line in lines))
-
-
-def truths(cases: Sequence[Case], seconds: float) -> tuple[Baseline, dict[int, Truth]]:
+def truths(cases: Sequence[Case], way: str, seconds: float) -> tuple[Baseline, dict[int, Truth]]:
     """The original's calls, and the truth about every mutant of one program; ``cases[0]`` is the original."""
-    worker = Worker(seconds)
+    worker = Worker(cases[0], way, seconds)
     try:
-        first = baseline(cases[0], worker)
-        return first, {c.number: judge(c, worker, first) for c in cases[1:]}
+        return worker.baseline, {c.number: worker.judge(c, worker.baseline) for c in cases[1:]}
     finally:
         worker.close()
 
 
 def run_time(cases: Sequence[Case], first: Baseline, seconds: float) -> tuple[dict[str, str], dict[int, Truth]]:
     """What jaxtyping and beartype say when the same calls run: of the original, and of every mutant."""
-    worker = Worker(seconds)
+    worker = Worker(cases[0], "bare", seconds)
     try:
-        theirs = baseline(cases[0], worker, translated=True)
+        theirs = worker.baseline
         alarms = {name: why for name, why in theirs.failed.items() if name in first.runs}
         able = Baseline({n: e for n, e in first.runs.items() if n in theirs.runs}, {})
-        return alarms, {c.number: judge(c, worker, able, translated=True) for c in cases[1:]}
+        return alarms, {c.number: worker.judge(c, able) for c in cases[1:]}
     finally:
         worker.close()

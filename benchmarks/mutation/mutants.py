@@ -12,6 +12,7 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, PositionProvider
 
+from benchmarks.mutation import sharding_operators as sharding_operators  # registers its operators
 from benchmarks.mutation.operators import Edit, Scope, edits_at
 
 
@@ -117,7 +118,7 @@ class _Sites(cst.CSTVisitor):
         super().__init__()
         self.source = source
         self.families = families
-        self.scopes: list[Scope] = []
+        self.scopes = [Scope("", ())]
         self.statements: list[cst.CSTNode] = []
         self.found: list[tuple[str, Edit, str, tuple[int, int]]] = []
         self.functions: frozenset[str] = frozenset()
@@ -136,13 +137,12 @@ class _Sites(cst.CSTVisitor):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            self.scopes.append(Scope.of(node, self.scopes[-1] if self.scopes else None))
+            self.scopes.append(Scope.of(node, self.scopes[-1]))
         if isinstance(node, (cst.BaseStatement, cst.SimpleStatementLine)):
             self.statements.append(node)
-        if self.scopes:
-            for family in self.families:
-                for edit in edits_at(node, self, self.scopes[-1], family):
-                    self.found.append((family, edit, self.scopes[-1].name, self._lines()))
+        for family in self.families:
+            for edit in edits_at(node, self, self.scopes[-1], family):
+                self.found.append((family, edit, self.scopes[-1].name, self._lines()))
         return super().on_visit(node)
 
     def on_leave(self, original_node: cst.CSTNode) -> None:

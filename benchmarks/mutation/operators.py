@@ -39,12 +39,12 @@ class Scope:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, node: cst.FunctionDef | cst.ClassDef, outer: Scope | None) -> Scope:
+    def of(cls, node: cst.FunctionDef | cst.ClassDef, outer: Scope) -> Scope:
         strings = _AnnotationStrings()
         node.visit(strings)
         words = itertools.chain.from_iterable(s.split() for s in strings.found)
         names = dict.fromkeys(w for w in words if re.fullmatch(r"[A-Za-z]\w*(/\w+)*", w))
-        return cls(f"{outer.name}.{node.name.value}" if outer else node.name.value, tuple(names))
+        return cls(f"{outer.name}.{node.name.value}" if outer.name else node.name.value, tuple(names))
 
 
 class _AnnotationStrings(cst.CSTVisitor):

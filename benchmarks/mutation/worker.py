@@ -24,13 +24,14 @@ from typing import Any
 import jax
 
 import shardtypes
-from benchmarks.mutation.drivers import DRIVERS
+from benchmarks.mutation import numbers
+from benchmarks.mutation.drivers import DRIVERS, Calls
 from benchmarks.mutation.promises import PRIMES, CannotMake, Checks, Maker, described, instrumented
 
 #: A mutant that fails in one of these ways is no shape bug but a broken edit.
 _NO_SHAPE_BUG = (NameError, SyntaxError, ImportError, AttributeError, UnboundLocalError)
 
-_SECONDS = 20
+_SECONDS = 90
 
 
 class _Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -69,9 +70,9 @@ def imported(sources: Mapping[str, bytes], checks: Checks | None) -> Iterator[di
             sys.modules.pop(name, None)
 
 
-def calls(modules: Mapping[str, types.ModuleType]) -> dict[str, Callable[[tuple[int, ...]], Any]]:
+def calls(modules: Mapping[str, types.ModuleType]) -> Calls:
     """What to evaluate, by name; each takes the primes that sizes are made of."""
-    found: dict[str, Callable[[tuple[int, ...]], Any]] = {}
+    found: Calls = {}
     for module in modules:
         if module in DRIVERS:
             return DRIVERS[module](modules)
@@ -103,6 +104,28 @@ def _has_array(hint: Any) -> bool:
     return any(_has_array(a) for a in typing.get_args(hint))
 
 
+def sharded_calls(modules: Mapping[str, types.ModuleType], wanted: Mapping[str, numbers.Outcome]) -> Calls:
+    """Calls that fail where eight devices do not compute what the original computes on one."""
+    ready, tolerance = numbers.runs(modules)
+    return {
+        name: lambda primes, name=name, run=run: numbers.compare(run(2, 4), wanted[name], tolerance)
+        for name, run in ready.items()
+        if name in wanted
+    }
+
+
+def single_device(sources: Mapping[str, bytes]) -> dict[str, numbers.Outcome]:
+    """What the original should give: the numbers of one device, the layouts of eight."""
+    found = {}
+    with imported(sources, None) as modules:
+        for name, run in numbers.runs(modules)[0].items():
+            try:
+                found[name] = run(1, 1)[0], run(2, 4)[1]
+            except Exception as error:  # noqa: BLE001 - a helper that is no program of its own
+                print(f"{name}: {_said(error)}", file=sys.stderr)
+    return found
+
+
 def _alarm(number: int, frame: object) -> None:
     raise TimeoutError(f"longer than {_SECONDS} s")
 
@@ -111,8 +134,8 @@ Verdict = tuple[str, str, list[tuple[str, int]]]
 """``right``, ``wrong``, or ``none`` for a failure that says nothing about shapes; why; the traceback's lines."""
 
 
-def _outcome(call: Callable[[tuple[int, ...]], Any], sources: Mapping[str, bytes]) -> Verdict:
-    for primes in PRIMES:
+def _outcome(call: Callable[[tuple[int, ...]], Any], sources: Mapping[str, bytes], times: int) -> Verdict:
+    for primes in PRIMES[:times]:
         signal.alarm(_SECONDS)
         try:
             call(primes)
@@ -135,55 +158,74 @@ def _lines(error: Exception, sources: Mapping[str, bytes]) -> list[tuple[str, in
     return [(f.f_code.co_filename, n) for f, n in frames if f.f_code.co_filename in sources and n is not None]
 
 
-def baseline(sources: Mapping[str, bytes], check: bool) -> dict[str, Any]:
-    """Which calls succeed on the original, and which functions each of them runs."""
-    checks = Checks()
-    with imported(sources, checks if check else None) as modules:
-        runs: dict[str, list[str]] = {}
-        failed: dict[str, str] = {}
-        for name, call in calls(modules).items():
-            checks.entered.clear()
-            verdict, why, _ = _outcome(call, sources)
-            if verdict == "right":
-                runs[name] = sorted(checks.entered)
-            else:
-                failed[name] = f"{verdict}: {why}"
-        return {"runs": runs, "failed": failed}
+class Session:
+    """The program that this process is about. ``way`` is how it is judged: ``promises`` (abstractly, annotations
+    checked), ``bare`` (abstractly, by what the program itself checks) or ``numbers`` (on eight devices)."""
 
+    def __init__(self, way: str, originals: Mapping[str, bytes]) -> None:
+        self.way = way
+        self.originals = originals
+        self.wanted = single_device(originals) if way == "numbers" else {}
 
-def judge(sources: Mapping[str, bytes], names: Sequence[str], check: bool) -> Verdict:
-    """A mutant's verdict: the first of the named calls that fails."""
-    signal.alarm(_SECONDS)
-    try:
-        with imported(sources, Checks() if check else None) as modules:
+    def calls(self, modules: Mapping[str, types.ModuleType]) -> Calls:
+        """What to evaluate."""
+        return sharded_calls(modules, self.wanted) if self.way == "numbers" else calls(modules)
+
+    @property
+    def times(self) -> int:
+        """How many assignments of sizes are tried."""
+        return 1 if self.way == "numbers" else len(PRIMES)
+
+    def baseline(self) -> dict[str, Any]:
+        """Which calls succeed on the original, and which functions each of them runs."""
+        checks = Checks()
+        with imported(self.originals, None if self.way == "bare" else checks) as modules:
+            runs: dict[str, list[str]] = {}
+            failed: dict[str, str] = {}
+            for name, call in self.calls(modules).items():
+                checks.entered.clear()
+                verdict, why, _ = _outcome(call, self.originals, self.times)
+                if verdict == "right":
+                    runs[name] = sorted(checks.entered)
+                else:
+                    failed[name] = f"{verdict}: {why}"
+            return {"runs": runs, "failed": failed}
+
+    def judge(self, sources: Mapping[str, bytes], names: Sequence[str]) -> Verdict:
+        """A mutant's verdict: the first of the named calls that fails."""
+        signal.alarm(_SECONDS)
+        try:
+            with imported(sources, Checks() if self.way == "promises" else None) as modules:
+                signal.alarm(0)
+                ready = self.calls(modules)
+                for name in names:
+                    verdict = _outcome(ready[name], sources, self.times) if name in ready else ("none", "gone", [])
+                    if verdict[0] != "right":
+                        return verdict
+        except (TimeoutError, *_NO_SHAPE_BUG) as error:
+            return "none", _said(error), []
+        except Exception as error:  # noqa: BLE001 - the import of a mutant raises what JAX raises
+            return "wrong", _said(error), _lines(error, sources)
+        finally:
             signal.alarm(0)
-            ready = calls(modules)
-            for name in names:
-                verdict = _outcome(ready[name], sources) if name in ready else ("none", "gone", [])
-                if verdict[0] != "right":
-                    return verdict
-    except (TimeoutError, *_NO_SHAPE_BUG) as error:
-        return "none", _said(error), []
-    except Exception as error:  # noqa: BLE001 - the import of a mutant raises what JAX raises
-        return "wrong", _said(error), _lines(error, sources)
-    finally:
-        signal.alarm(0)
-    return "right", "", []
+        return "right", "", []
 
 
 def main() -> None:
-    """Answer jobs until the input ends."""
+    """Answer jobs until the input ends; the first one brings the original program."""
     signal.signal(signal.SIGALRM, _alarm)
     shardtypes.enabled(False)
     jax.config.update("jax_num_cpu_devices", 8)
+    first = json.loads(sys.stdin.readline())
+    session = Session(first["way"], _encoded(first["sources"]))
+    print(json.dumps(session.baseline()), flush=True)
     for line in sys.stdin:
         job = json.loads(line)
-        sources = {name: text.encode() for name, text in job["sources"].items()}
-        if job["kind"] == "baseline":
-            answer: Any = baseline(sources, job["check"])
-        else:
-            answer = judge(sources, job["calls"], job["check"])
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(session.judge(_encoded(job["sources"]), job["calls"])), flush=True)
+
+
+def _encoded(sources: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in sources.items()}
 
 
 if __name__ == "__main__":
