@@ -7,42 +7,20 @@ What a function refuses by itself, or needs from its callers (values, a mesh, a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 from jax.sharding import AbstractMesh, AxisType
-from typeguard import TypeCheckError
 
 from pytest_shardtypes.examples import Example
 from pytest_shardtypes.meshes import abstract_mesh
 from shardtypes import _stats
+from shardtypes.certainty import unbound_axis, why_uncertain
 from shardtypes.mapped import typed_shard_map
 from shardtypes.tracing import Verdict, trace
 
-# Where JAX and its companions compare shapes; what they raise elsewhere is about meshes, values or devices.
-_SHAPE_RULES = (
-    "einops",
-    "jax._src.api",
-    "jax._src.core",
-    "jax._src.custom_derivatives",
-    "jax._src.image",
-    "jax._src.interpreters",
-    "jax._src.lax",
-    "jax._src.nn",
-    "jax._src.numpy",
-    "jax._src.ops",
-    "jax._src.random",
-    "jax._src.scipy",
-    "jax._src.util",
-    "numpy",
-)
-_NEEDS_VALUES = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
-_UNBOUND = re.compile(r"unbound axis name:? '?(\w+)")
-_FILTERING = "jax_traceback_filtering"
 _AXES_AT_MOST = 8
 
 
@@ -57,17 +35,16 @@ class Outcome:
 
 def judge(name: str, f: Callable[..., Any], example: Example) -> Outcome:
     """Trace ``f`` with the example. Nothing that is met counts as reached by a test."""
-    with _uncounted(), _whole_tracebacks():
+    with _uncounted():
         verdict = _verdict(f, example)
     if verdict.ok is True:
         return Outcome(True, verdict.reason)
+    why = why_uncertain(verdict.error) if verdict.error is not None else None
+    if why is not None:
+        return Outcome(None, why)
     if verdict.ok is None:
         fixed = "sizes={…}" if verdict.sizes else "…"
         return Outcome(None, f"{verdict.reason}; in conftest.py: trace_example({name!r}, {fixed})")
-    assert verdict.error is not None
-    why = _why_uncertain(verdict.error)
-    if why is not None:
-        return Outcome(None, why)
     return Outcome(False, verdict.reason, verdict.error)
 
 
@@ -109,13 +86,13 @@ def _mesh_over(names: tuple[str, ...]) -> AbstractMesh:
 
 def _better(verdict: Verdict, first: Verdict, where: str) -> Verdict:
     """The second verdict where it says more than the first."""
-    if verdict.ok is False and _why_uncertain(verdict.error) is not None:
+    if verdict.error is not None and why_uncertain(verdict.error) is not None:
         return first
     return replace(verdict, reason=f"{verdict.reason} ({where})")
 
 
 def _needs_mesh(verdict: Verdict) -> bool:
-    return verdict.ok is False and isinstance(verdict.error, ValueError) and "mesh" in str(verdict.error)
+    return verdict.ok is not True and isinstance(verdict.error, ValueError) and "mesh" in str(verdict.error)
 
 
 def _annotated_axes(f: Callable[..., Any]) -> list[str]:
@@ -128,32 +105,7 @@ def _annotated_axes(f: Callable[..., Any]) -> list[str]:
 
 
 def _unbound_axis(verdict: Verdict) -> str | None:
-    if verdict.ok is False and isinstance(verdict.error, NameError):
-        found = _UNBOUND.search(str(verdict.error))
-        return found[1] if found else None
-    return None
-
-
-def _why_uncertain(error: Exception | None) -> str | None:
-    """Why an error says nothing certain about the annotations; None where it does."""
-    text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if isinstance(error, TypeCheckError) or type(error).__name__ == "ShardingTypeError":
-        return None
-    if isinstance(error, NameError) and _UNBOUND.search(str(error)):
-        return f"it runs inside shard_map, and its annotations do not say how to enter it: {text}"
-    if isinstance(error, _NEEDS_VALUES):
-        return f"what it does depends on values: {text}"
-    module = _raised_in(error)
-    if isinstance(error, (TypeError, ValueError)) and module.startswith(_SHAPE_RULES):
-        return None
-    return f"it stops before its result is known: {type(error).__name__}: {text}"
-
-
-def _raised_in(error: Exception | None) -> str:
-    tb = error.__traceback__ if error is not None else None
-    while tb is not None and tb.tb_next is not None:
-        tb = tb.tb_next
-    return "" if tb is None else str(tb.tb_frame.f_globals.get("__name__", ""))
+    return unbound_axis(verdict.error) if verdict.ok is not True else None
 
 
 @contextmanager
@@ -164,13 +116,3 @@ def _uncounted() -> Iterator[None]:
         yield
     finally:
         _stats.record(before)
-
-
-@contextmanager
-def _whole_tracebacks() -> Iterator[None]:
-    before = getattr(jax.config, _FILTERING)
-    jax.config.update(_FILTERING, "off")
-    try:
-        yield
-    finally:
-        jax.config.update(_FILTERING, before)

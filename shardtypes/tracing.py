@@ -7,9 +7,11 @@ for them, in two assignments; where primes fail and sizes with many divisors do 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import itertools
 import math
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,12 +22,15 @@ import numpy as np
 from jax.sharding import NamedSharding
 from typeguard import TypeCheckError
 
+from shardtypes import _stats
+from shardtypes.certainty import whole_tracebacks, why_uncertain
 from shardtypes.checked import _MISSING, _closure, _globals, display_name, typechecked
 from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
 from shardtypes.errors import ShardTypeError
 from shardtypes.lang import Shape, format_witness
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.partition_specs import map_type, spec_of
+from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
 
 _PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107))
 _COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
@@ -44,14 +49,17 @@ _FAMILY = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """``ok`` is True, False, or None for *could not tell*; ``reason`` says why; ``sizes`` is an assignment for which
-    it fails; ``result`` is the tree of ``ShapeDtypeStruct`` that the function returns."""
+    """``ok`` is True, False, or None for *could not tell*; ``reason`` says why. ``proved`` is whether it was shown for
+    all sizes; what holds without that was tried with two assignments of sizes. ``sizes`` is an assignment for which it
+    fails and ``error`` what was raised there; ``result`` is the tree of ``ShapeDtypeStruct`` that the function
+    returns."""
 
     ok: bool | None
     reason: str
     result: Any = None
     sizes: Mapping[str, int] | None = None
     error: Exception | None = None
+    proved: bool = False
 
     def raise_if_failed(self) -> Verdict:
         """Raise what was found wrong, with the sizes as a note."""
@@ -76,21 +84,35 @@ def trace(
     """Check an annotated function without running it.
 
     Arguments are made from the annotations; ``examples`` (and named ones) are used in their place where given, and are
-    needed for parameters that are neither annotated arrays nor have a default. ``sizes`` fixes the sizes of names.
-    ``mesh`` is a mesh, concrete or abstract and of any size, on which shardings are checked too where its axes are
-    Explicit.
+    needed for parameters that are neither annotated arrays nor have a default, and for static fields without one.
+    ``sizes`` fixes the sizes of names. ``mesh`` is a mesh, concrete or abstract and of any size, on which shardings
+    are checked too where its axes are Explicit. Of a method found in its class the object is made like any argument,
+    if the class is a ``pytree_dataclass``; ``*args`` stand for two.
     """
+    with whole_tracebacks():
+        return _trace(f, examples, mesh, sizes or {}, named)
+
+
+def _trace(
+    f: Callable[..., Any], examples: tuple[Any, ...], mesh: Any, sizes: Mapping[str, int], named: Mapping[str, Any]
+) -> Verdict:
     name = display_name(f)
     try:
         parameters = _parameters(f, examples, named)
-        symbols = _symbols(parameters, sizes or {})
+        sizes = {**_sizes_of_examples(f, parameters), **sizes}
+        symbols = _symbols(parameters, sizes)
         factors = _factors(parameters, mesh)
     except (_CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
     checked = f if hasattr(f, "__shardtypes_checked__") else typechecked(f)
-    symbolic = _symbolic_sizes(symbols, factors, sizes or {})
+    symbolic = _symbolic_sizes(symbols, factors, sizes)
+    silent = _not_compared(parameters, mesh)
     try:
-        return Verdict(True, f"{name}: holds for all sizes", _evaluate(checked, parameters, symbolic, mesh))
+        before = dict(_stats._reasons)
+        made = _evaluate(checked, parameters, symbolic, mesh)
+        unbound = [r for r, n in _stats._reasons.items() if n > before.get(r, 0) and r.startswith("size ")]
+        reason = f"{name}: holds for all sizes" + "".join(f"; {r}" for r in unbound) + silent
+        return Verdict(True, reason, made, proved=not unbound)
     except _CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     except Exception as error:  # noqa: BLE001 - whatever user code raises at symbolic sizes is asked again with numbers
@@ -98,20 +120,24 @@ def trace(
     failures: list[tuple[dict[str, int], Exception]] = []
     result: Any = None
     for numbers in _PRIMES:
-        chosen = _numbers(symbols, factors, sizes or {}, numbers)
+        chosen = _numbers(symbols, factors, sizes, numbers)
         try:
             result = _evaluate(checked, parameters, chosen, mesh)
         except Exception as error:  # noqa: BLE001 - as above: the verdict carries it
             failures.append((chosen, error))
     if not failures:
-        tried = "; ".join(format_witness(_numbers(symbols, factors, sizes or {}, n)) for n in _PRIMES)
-        return Verdict(True, f"{name}: holds for {tried} (for all sizes it cannot be told: {_line(first)})", result)
-    chosen = _numbers(symbols, factors, sizes or {}, _COMPOSITES)
+        tried = "; ".join(format_witness(_numbers(symbols, factors, sizes, n)) for n in _PRIMES)
+        reason = f"{name}: holds for {tried} (for all sizes it cannot be told: {_line(first)}){silent}"
+        return Verdict(True, reason, result)
+    chosen = _numbers(symbols, factors, sizes, _COMPOSITES)
     try:
         result = _evaluate(checked, parameters, chosen, mesh)
     except Exception as error:  # noqa: BLE001 - as above
         where, last = failures[0]
         del error
+        why = why_uncertain(last)
+        if why is not None:
+            return Verdict(None, f"{name}: {why}", None, None, last)
         return Verdict(
             False,
             f"{name}: fails for {format_witness(where)}: {last}" if where else f"{name}: {last}",
@@ -147,12 +173,26 @@ def _parameters(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> 
     given = dict(signature.bind_partial(*examples, **named).arguments)
     result = []
     for parameter in signature.parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        hint = hints.get(parameter.name, _self_type(f, parameter, signature))
+        if parameter.kind is parameter.VAR_KEYWORD:
+            if parameter.name in given:
+                result += [
+                    _Argument(parameter.replace(name=name, kind=parameter.KEYWORD_ONLY), hint, value)
+                    for name, value in given[parameter.name].items()
+                ]
             continue
-        hint = hints.get(parameter.name, _MISSING)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            wanted = hint is not _MISSING and _has_arrays(hint)
+            values = given.get(parameter.name, (_MISSING, _MISSING) if wanted else ())
+            result += [
+                _Argument(parameter.replace(name=f"{parameter.name}{i}", kind=parameter.POSITIONAL_ONLY), hint, value)
+                for i, value in enumerate(values)
+            ]
+            continue
         if parameter.name in given:
             result.append(_Argument(parameter, hint, given[parameter.name]))
         elif hint is not _MISSING and _has_arrays(hint):
+            _need_static_fields(hint, parameter.name)
             result.append(_Argument(parameter, hint, _MISSING))
         elif parameter.default is not parameter.empty:
             continue
@@ -160,6 +200,70 @@ def _parameters(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> 
             what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
             raise _CannotTell(f"parameter {parameter.name!r} {what} and has no default: give an example")
     return result
+
+
+def _sizes_of_examples(f: Any, parameters: list[_Argument]) -> dict[str, int]:
+    """The sizes that the given values have for names: those of the object of a bound method too."""
+    found: dict[str, int] = {}
+
+    def note(annotation: ArrayType, values: Any) -> None:
+        dims = shape_of_type(annotation).dims
+        for value in jax.tree_util.tree_leaves(values):
+            shape = getattr(value, "shape", ())
+            if len(shape) == len(dims) and not any(dim.kind == "variadic" for dim in dims):
+                for dim, size in zip(dims, shape, strict=True):
+                    if dim.kind == "size" and dim.size is not None and dim.size.symbol_name is not None:
+                        found.setdefault(dim.size.symbol_name, size)
+
+    given = [(a.annotation, a.value) for a in parameters if a.value is not _MISSING and a.annotation is not _MISSING]
+    owner = getattr(f, "__self__", None)
+    if owner is not None and is_pytree_dataclass(type(owner)):
+        given.insert(0, (type(owner), owner))
+    for hint, value in given:
+        # Without an array type, or of another structure: the checks say so.
+        with contextlib.suppress(TypeError, ValueError):
+            tree = map_type(hint, lambda a: a, example=value)
+            jax.tree_util.tree_map(note, tree, value, is_leaf=lambda x: isinstance(x, ArrayType))
+    return found
+
+
+def _self_type(f: Any, parameter: inspect.Parameter, signature: inspect.Signature) -> Any:
+    """The class of a method's object, if ``f`` is a method found in its class and that is a ``pytree_dataclass``."""
+    inner = inspect.unwrap(f)
+    holder, _, _ = getattr(inner, "__qualname__", "").rpartition(".")
+    if not holder or parameter.name != next(iter(signature.parameters)):
+        return _MISSING
+    found: Any = sys.modules.get(inner.__module__)
+    for part in holder.split("."):
+        found = getattr(found, part, None)
+    return found if is_pytree_dataclass(found) else _MISSING
+
+
+def _need_static_fields(hint: Any, path: str) -> None:
+    """Raise for a static field without a default in a dataclass that is to be made."""
+    base = typing.get_origin(hint) or hint
+    if not is_pytree_dataclass(base):
+        for part in typing.get_args(hint):
+            _need_static_fields(part, path)
+        return
+    fields = {field.name: field for field in dataclasses.fields(base)}
+    for name, inner in field_types(base, typing.get_args(hint)).items():
+        field = fields[name]
+        if not is_static(base, name):
+            _need_static_fields(inner, f"{path}.{name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise _CannotTell(f"the static field {path}.{name} has no default: give an example of {path.split('.')[0]}")
+
+
+def _not_compared(parameters: list[_Argument], mesh: Any) -> str:
+    """What a verdict must add where annotations name axes and JAX's types say nothing about them."""
+    axes = sorted({axis for shape in _shapes(parameters) for axis in shape.axes})
+    if not axes:
+        return ""
+    if mesh is None:
+        return "; shardings were not compared: pass a mesh with Explicit axes"
+    left = [axis for axis in axes if axis not in axes_of_type(mesh, "Explicit")]
+    return f"; shardings over {', '.join(left)} were not compared: JAX says them of Explicit axes only" if left else ""
 
 
 def _has_arrays(hint: Any) -> bool:
@@ -236,7 +340,9 @@ def _evaluate(f: Any, parameters: list[_Argument], sizes: Mapping[str, Any], mes
             traced[name] = argument.value
         else:
             static[name] = argument.value
-    only = {a.parameter.name for a in parameters if a.parameter.kind is a.parameter.POSITIONAL_ONLY}
+    # Before items of *args everything is positional.
+    last = max((i for i, a in enumerate(parameters) if a.parameter.kind is a.parameter.POSITIONAL_ONLY), default=-1)
+    only = {a.parameter.name for a in parameters[: last + 1]}
 
     def call(values: dict[str, Any]) -> Any:
         every = {**static, **values}

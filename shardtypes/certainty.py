@@ -1,0 +1,70 @@
+"""What an error in a trace proves: that annotations do not hold, or only that a function needs more than types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+from typeguard import TypeCheckError
+
+# Where JAX and its companions compare shapes; what they raise elsewhere is about meshes, values or devices.
+_SHAPE_RULES = (
+    "einops",
+    "jax._src.api",
+    "jax._src.core",
+    "jax._src.custom_derivatives",
+    "jax._src.image",
+    "jax._src.interpreters",
+    "jax._src.lax",
+    "jax._src.nn",
+    "jax._src.numpy",
+    "jax._src.ops",
+    "jax._src.random",
+    "jax._src.scipy",
+    "jax._src.util",
+    "numpy",
+)
+_NEEDS_VALUES = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+_UNBOUND = re.compile(r"unbound axis name:? '?(\w+)")
+_FILTERING = "jax_traceback_filtering"
+
+
+def unbound_axis(error: Exception | None) -> str | None:
+    """The axis name that a collective asked for and nothing around it binds, if that is the error."""
+    found = _UNBOUND.search(str(error)) if isinstance(error, NameError) else None
+    return found[1] if found else None
+
+
+def why_uncertain(error: Exception | None) -> str | None:
+    """Why an error says nothing certain about the annotations; None where it does."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, TypeCheckError) or type(error).__name__ == "ShardingTypeError":
+        return None
+    if unbound_axis(error) is not None:
+        return f"it runs inside shard_map, and its annotations do not say how to enter it: {text}"
+    if isinstance(error, _NEEDS_VALUES):
+        return f"what it does depends on values: {text}"
+    module = _raised_in(error)
+    if isinstance(error, (TypeError, ValueError)) and module.startswith(_SHAPE_RULES):
+        return None
+    return f"it stops before its result is known: {type(error).__name__}: {text}"
+
+
+def _raised_in(error: Exception | None) -> str:
+    tb = error.__traceback__ if error is not None else None
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return "" if tb is None else str(tb.tb_frame.f_globals.get("__name__", ""))
+
+
+@contextmanager
+def whole_tracebacks() -> Iterator[None]:
+    """Have JAX leave its own frames in tracebacks: they tell who raised an error."""
+    before = getattr(jax.config, _FILTERING)
+    jax.config.update(_FILTERING, "off")
+    try:
+        yield
+    finally:
+        jax.config.update(_FILTERING, before)

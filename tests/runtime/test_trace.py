@@ -1,0 +1,256 @@
+"""Verdicts of ``trace``: proved, failed with sizes, or could not tell; running the function is the oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+from shardtypes import Array, f32, key, pytree_dataclass, trace
+from tests.support import run_python
+
+STEPS: dict[str, Callable[[Any], Any]] = {
+    "same": lambda x: x,
+    "transposed": lambda x: x.T,
+    "first rows": lambda x: x[:2],
+    "every other column": lambda x: x[:, ::2],
+    "doubled": lambda x: jnp.concatenate([x, x]),
+    "padded": lambda x: jnp.pad(x, ((0, 0), (1, 0))),
+    "squared": lambda x: x @ x.T,
+    "symmetric": lambda x: x + x.T,
+    "outer": lambda x: x[:, :1] * x[:1, :],
+}
+LAST: dict[str, Callable[[Any], Any]] = {
+    "array": lambda x: x,
+    "rows": lambda x: x.sum(1),
+    "flat": lambda x: x.reshape(-1),
+    "row by row": lambda x: sum(x[i] for i in range(x.shape[0])),
+    "none if small": lambda x: x if x.shape[0] > 3 else x[:0],
+}
+RESULTS = ["B M", "M B", "B", "M", "B*M", "2*B M", "B (M+1)//2", "B M//2", "B B", "B M+1", "2 M", "2*B", "_ M"]
+
+
+def made(steps: list[str], last: str, result: str) -> Callable[[Any], Any]:
+    def program(x: Any) -> Any:
+        for step in steps:
+            x = STEPS[step](x)
+        return LAST[last](x)
+
+    program.__annotations__ = {"x": f32["B M"], "return": f32[result]}
+    return program
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    some.lists(some.sampled_from(list(STEPS)), max_size=2), some.sampled_from(list(LAST)), some.sampled_from(RESULTS)
+)
+def test_running_it_is_the_oracle(steps: list[str], last: str, result: str) -> None:
+    program = made(steps, last, result)
+    verdict = trace(program)
+
+    def fails(rows: int, columns: int) -> bool:
+        try:
+            st.typechecked(program)(jnp.ones((rows, columns)))
+        except (TypeError, ValueError, st.ShardTypeError):
+            return True
+        return False
+
+    if verdict.ok is False:
+        assert verdict.sizes is not None and fails(verdict.sizes["B"], verdict.sizes["M"])
+        with pytest.raises((TypeError, ValueError, st.ShardTypeError)) as caught:
+            verdict.raise_if_failed()
+        assert any("fails for B=" in note for note in caught.value.__notes__)
+    elif verdict.proved:
+        assert verdict.ok
+        assert not any(fails(*sizes) for sizes in itertools.product((4, 5, 6), (4, 7)))
+    else:
+        assert verdict.reason
+
+
+@pytree_dataclass
+class Layer:
+    w: f32["M F/t"]
+    heads: int = dataclasses.field(default=4, metadata={"static": True})
+
+    def apply(self, x: f32["B/d M"]) -> f32["B/d F/t"]:
+        return x @ self.w
+
+    def turned(self, x: f32["B/d M"]) -> f32["F/t B/d"]:
+        return x @ self.w
+
+    @staticmethod
+    def free(x: f32["B"]) -> f32["B"]:
+        return x
+
+
+@pytree_dataclass
+class Bare:
+    w: f32["M"]
+    heads: int = dataclasses.field(metadata={"static": True})
+
+    def apply(self, x: f32["M"]) -> f32["M"]:
+        return x * self.w * self.heads
+
+
+def keyed(k: key[""], x: f32["B"]) -> f32["B"]:
+    return x * jax.random.normal(k, x.shape)
+
+
+def scanned(l: Array["layers", Layer], x: f32["B/d M"]) -> f32["B/d M"]:
+    return jax.lax.scan(lambda x, l: (jnp.tanh(x @ l.w @ l.w.T), None), x, l)[0]
+
+
+def many(*xs: f32["B"], y: f32["B"], **rest: Any) -> f32["B"]:
+    return xs[0] + xs[1] + y
+
+
+def times(x: f32["B"], n: int) -> f32["B*n"]:
+    return jnp.concatenate([x] * n)
+
+
+def branches(x: f32["B M"]) -> f32["B M"]:
+    return x if x.shape[0] > 1 else x * 2
+
+
+def grouped(x: f32["B M"], groups: int = 4) -> f32["B 4 M//4"]:
+    return x.reshape(x.shape[0], groups, -1)
+
+
+def of_values(x: f32["B"]) -> f32["B"]:
+    return x if x.sum() > 0 else -x
+
+
+def refuses(x: f32["B"]) -> f32["B"]:
+    raise RuntimeError("not today")
+
+
+def collective(x: f32["B/d"]) -> f32[""]:
+    return jax.lax.psum(x.sum(), "d")
+
+
+def by_name(xs: dict[str, f32["B"]]) -> f32["B"]:
+    return xs["a"]
+
+
+PROVED = [keyed, scanned, many, Layer.apply, Layer.free]
+TOLD = [
+    (Bare.apply, "the static field self.heads has no default: give an example of self"),
+    (times, "parameter 'n' is annotated <class 'int'> and has no default: give an example"),
+    (grouped, "holds for B=240, M=336, fails for B=11, M=13: cannot reshape"),
+    (of_values, "what it does depends on values: Attempted boolean conversion"),
+    (refuses, "it stops before its result is known: RuntimeError: not today"),
+    (collective, "it runs inside shard_map, and its annotations do not say how to enter it: "),
+    (by_name, "the keys of a dict are not known: give an example"),
+]
+
+
+@pytest.mark.parametrize("f", PROVED, ids=lambda f: f.__qualname__)
+def test_proved(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok and verdict.proved and "holds for all sizes" in verdict.reason
+    with pytest.raises(TypeError, match="three values"):
+        bool(verdict)
+
+
+@pytest.mark.parametrize(("f", "why"), TOLD, ids=lambda f: getattr(f, "__qualname__", ""))
+def test_could_not_tell_and_why(f: Any, why: str) -> None:
+    verdict = trace(f)
+    assert verdict.ok is None and not verdict.proved
+    assert verdict.reason.startswith(f"{f.__qualname__}: {why}")
+    assert verdict.raise_if_failed() is verdict
+
+
+def test_failed_with_the_sizes() -> None:
+    verdict = trace(Layer.turned)
+    assert verdict.ok is False and verdict.sizes is not None
+    assert verdict.reason.startswith(f"Layer.turned: fails for B={verdict.sizes['B']}, F={verdict.sizes['F']}")
+    assert "expected F =" in verdict.reason or "expected B =" in verdict.reason
+
+
+def test_examples_take_the_place_of_what_is_not_known() -> None:
+    assert trace(Bare.apply, Bare(w=jnp.ones(3), heads=2)).ok is True
+    assert trace(Bare(w=jnp.ones(3), heads=2).apply).ok is True
+    assert trace(Bare(w=jnp.ones(3), heads=2).apply, jnp.ones(4)).ok is False
+    assert trace(by_name, {"a": jax.ShapeDtypeStruct((3,), jnp.float32)}).ok is True
+    assert trace(grouped, sizes={"M": 12}).proved
+    verdict = trace(times, n=1)
+    assert (verdict.ok, verdict.proved) == (True, False)
+    assert verdict.reason == "times: holds for all sizes; size B*n not compared: n is not bound"
+
+
+def test_branches_on_sizes_are_tried_twice() -> None:
+    verdict = trace(branches)
+    assert verdict.ok is True and not verdict.proved
+    assert verdict.reason.startswith("branches: holds for B=11, M=13; B=59, M=61 (for all sizes it cannot be told: ")
+
+
+def test_what_is_not_compared_is_said() -> None:
+    assert trace(Layer.apply).reason.endswith("shardings were not compared: pass a mesh with Explicit axes")
+    auto = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+    assert "shardings over d, t were not compared" in trace(Layer.apply, mesh=auto).reason
+    assert trace(Layer.apply, mesh=AbstractMesh((2,), ("d",))).reason == "Layer.apply: the mesh has no axis 't'"
+
+
+@pytest.mark.parametrize("sizes", [(2, 4), (4096, 16)])
+def test_shardings_on_explicit_meshes_of_any_size(sizes: tuple[int, int]) -> None:
+    mesh = AbstractMesh(sizes, ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
+
+    def contracted(x: f32["B/d M/t"], w: f32["M/t F"]) -> f32["B/d F"]:
+        return jnp.einsum("bm,mf->bf", x, w, out_sharding=P("d", None))
+
+    def forgotten(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/d F"]:
+        return x @ w
+
+    verdict = trace(contracted, mesh=mesh)
+    assert verdict.proved and verdict.reason == "contracted: holds for all sizes"
+    assert str(st.layout(verdict.result)).endswith("F")
+    verdict = trace(forgotten, mesh=mesh)
+    assert verdict.ok is False
+    assert "the result: dimension 1 is sharded over t, expected not sharded" in verdict.reason
+    assert trace(Layer.apply, mesh=mesh).proved
+
+
+def test_mapped_functions() -> None:
+    mesh = AbstractMesh((4, 2), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+
+    @st.typed_shard_map
+    @st.typechecked
+    def summed(x: f32["B/d M/t"]) -> f32["B/d"]:
+        return jax.lax.psum(x.sum(1), "t")
+
+    @st.typed_shard_map
+    @st.typechecked
+    def gathered(x: f32["B/d M"]) -> f32["B/d M"]:
+        return jax.lax.all_gather(x, "d", axis=0, tiled=True)
+
+    assert trace(summed, mesh=mesh).ok is True
+    assert trace(gathered, mesh=mesh).ok is False
+    assert "needs a mesh in force" in trace(summed).reason
+
+
+def test_no_backend_starts() -> None:
+    done = run_python(
+        "-c",
+        "import json, jax\n"
+        "from jax.sharding import AbstractMesh, AxisType\n"
+        "from shardtypes import f32, key, trace\n"
+        "from jax._src import xla_bridge\n"
+        "def f(x, k): return x * jax.random.normal(k, x.shape)\n"
+        "f.__annotations__ = {'x': f32['B/d M/t'], 'k': key[''], 'return': f32['B/d M/t']}\n"
+        "mesh = AbstractMesh((512, 128), ('d', 't'), axis_types=(AxisType.Explicit,) * 2)\n"
+        "oks = [trace(f).ok, trace(f, mesh=mesh).ok]\n"
+        "print(json.dumps([oks, list(xla_bridge._backends)]))\n",
+    )
+    oks, backends = json.loads(done.stdout.splitlines()[-1])
+    assert oks[0] is True and backends == [], done.stdout + done.stderr
