@@ -43,7 +43,7 @@ class ForcedDevices:
         import jax
 
         if _running():
-            if _on_cpu() and len(jax.devices()) == self.count:
+            if _on_cpu() and len(jax.local_devices()) == self.count:
                 return
             from jax.extend.backend import clear_backends
 
@@ -57,7 +57,7 @@ class ForcedDevices:
         self.force()
         import jax
 
-        found = jax.devices()
+        found = jax.local_devices()
         if len(found) != self.count or found[0].platform != "cpu":
             raise WrongDevices(
                 f"wanted {self.count} CPU devices, JAX has {len(found)} ({found[0].platform}); "
@@ -88,7 +88,7 @@ def merged_xla_flags(flags: str, count: int) -> str:
 def _restarting(count: int) -> str:
     import jax
 
-    had = jax.devices()
+    had = jax.local_devices()
     alive = len(jax.live_arrays())
     kept = f"; arrays made before ({alive}) stay usable, on the devices they were made on" if alive else ""
     return (

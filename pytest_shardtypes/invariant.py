@@ -30,6 +30,8 @@ def mesh_invariant(f: Callable[..., Any], *args: Any, tolerance: float | None = 
     mesh = jax.sharding.get_mesh()
     if not isinstance(mesh, Mesh) or mesh.empty:
         pytest.fail("mesh_invariant needs a mesh: mark the test, as in @pytest.mark.mesh(d=2, t=4)", pytrace=False)
+    if jax.process_count() > 1:
+        pytest.fail("mesh_invariant runs in one process: take the marker processes off this test", pytrace=False)
     host = jax.tree.map(_to_host, args)
     reference = _run(f, host, resized(mesh, dict.fromkeys(mesh.axis_names, 1)))
     wrong: list[tuple[tuple[str, ...], Difference]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 import pytest
@@ -39,7 +39,16 @@ def build_mesh(axes: MeshAxes) -> Mesh:
             f"the mesh {axes} needs {axes.size} devices and there are {len(devices)}: "
             f"run with --shardtypes-devices={axes.size}, or use abstract_mesh, which needs none"
         )
-    return jax.make_mesh(axes.shape, axes.names, devices=devices[: axes.size], axis_types=_axis_types(axes))
+    return jax.make_mesh(axes.shape, axes.names, devices=_first(devices, axes.size), axis_types=_axis_types(axes))
+
+
+def _first(devices: Sequence[jax.Device], count: int) -> list[jax.Device]:
+    """So many devices, as many of each process where that comes out even."""
+    processes = jax.process_count()
+    if count % processes:
+        return list(devices[:count])
+    own = {process: [d for d in devices if d.process_index == process] for process in range(processes)}
+    return [device for process in range(processes) for device in own[process][: count // processes]]
 
 
 def abstract_mesh(*, axis_types: str = "auto", **axes: int) -> AbstractMesh:

@@ -21,13 +21,14 @@ class Options:
     """What ``--shardtypes`` was asked to do.
 
     ``devices`` is None where the devices that are there are to be used; ``packages`` is None where the packages in
-    the root directory are meant.
+    the root directory are meant; ``processes`` is None for this process alone, and 0 for those of a launcher.
     """
 
     devices: int | None
     mesh: MeshAxes | None
     packages: tuple[str, ...] | None
     trace: bool
+    processes: int | None
     report: Path | None
 
 
@@ -44,10 +45,12 @@ def read_options(
 ) -> Options:
     """Read and check every option. Raises ``pytest.UsageError``, which makes pytest exit with status 4."""
     mesh = _mesh(_given(config, options, "mesh"))
+    devices = _devices(_given(config, options, "devices"), mesh, environ)
     return Options(
-        devices=_devices(_given(config, options, "devices"), mesh, environ),
+        devices=devices,
         mesh=mesh,
         packages=_packages(_given(config, options, "packages")),
+        processes=_processes(_given(config, options, "processes"), devices),
         trace=bool(_given(config, options, "trace").value),
         report=_report(_given(config, options, "report"), config.rootpath),
     )
@@ -90,6 +93,24 @@ def _devices(given: _Given, mesh: MeshAxes | None, environ: Mapping[str, str]) -
             f"{given.where}: the mesh {mesh} needs {mesh.size} devices; ask for {mesh.size} or a smaller mesh"
         )
     return count
+
+
+def _processes(given: _Given, devices: int | None) -> int | None:
+    if given.value is None:
+        return None
+    try:
+        count = int(str(given.value))
+    except ValueError:
+        raise pytest.UsageError(f"{given.where} is not a number of processes; write one like 2") from None
+    if count < 0:
+        raise pytest.UsageError(f"{given.where}: a number of processes is 0 (those that a launcher started) or more")
+    if count > 1 and devices is not None and devices % count:
+        raise pytest.UsageError(f"{given.where}: {devices} devices cannot be shared evenly by {count} processes")
+    if count > 1 and devices is None:
+        raise pytest.UsageError(
+            f"{given.where} needs forced CPU devices; on real ones start pytest by a launcher, with 0"
+        )
+    return None if count == 1 else count
 
 
 def _mesh(given: _Given) -> MeshAxes | None:

@@ -17,6 +17,7 @@ MODULE = "pytest_shardtypes.plugin"
 MARKERS = (
     "mesh(*, axis_types='auto', **axes): run the test with this mesh in force, as in @pytest.mark.mesh(d=2, t=4)",
     "meshes(*specs, axis_types='auto'): run the test once on each mesh, as in @pytest.mark.meshes('d=8', 'd=2,t=4')",
+    "processes(*, timeout=120): run the test in each of the processes of --shardtypes-processes, at most for so long",
     "shardtypes_trace: on the tests that --shardtypes makes of annotated functions, as in -m 'not shardtypes_trace'",
 )
 
@@ -56,6 +57,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="make each annotated function of the packages a test: it is traced for all sizes (default: on)",
     )
     group.addoption(
+        "--shardtypes-processes",
+        metavar="N",
+        default=None,
+        help="run tests marked `processes` in N processes that compute together; 0 joins those of a launcher",
+    )
+    group.addoption(
         "--shardtypes-update",
         action="store_true",
         default=False,
@@ -71,6 +78,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addini("shardtypes_devices", "twin of --shardtypes-devices", type="int", default=None)
     parser.addini("shardtypes_mesh", "twin of --shardtypes-mesh", type="string", default=None)
     parser.addini("shardtypes_packages", "twin of --shardtypes-packages", type="linelist", default=None)
+    parser.addini("shardtypes_processes", "twin of --shardtypes-processes", type="int", default=None)
     parser.addini("shardtypes_trace", "twin of --shardtypes-trace", type="bool", default=True)
     parser.addini("shardtypes_report", "twin of --shardtypes-report", type="string", default=None)
 

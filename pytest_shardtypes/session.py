@@ -15,8 +15,11 @@ from pytest_shardtypes.axes import BadMesh
 from pytest_shardtypes.devices import ForcedDevices, WrongDevices
 from pytest_shardtypes.facts import Facts
 from pytest_shardtypes.options import Options, read_options
+from pytest_shardtypes.processes import Processes
+from pytest_shardtypes.rank import Rank, Reporter
 
 if TYPE_CHECKING:
+    from pytest_shardtypes.coverage import Coverage
     from pytest_shardtypes.hook import PackageHook
     from pytest_shardtypes.trace_items import Tracing
 
@@ -44,6 +47,8 @@ class Run:
         self.hook: PackageHook | None = None
         self.tracing: Tracing | None = None
         self.facts = Facts()
+        self.rank = Rank.of()
+        self.processes: Processes | None = None
         self._configured = False
         self._examples_before = examples.exchange({})
         self._workers: list[Mapping[str, object]] = []
@@ -54,6 +59,7 @@ class Run:
             raise pytest.UsageError("--shardtypes needs JAX: pip install 'shardtypes[jax]'")
         if self.forced is not None:
             self.forced.force()
+        self._join()
         try:
             from pytest_shardtypes import hook
         except ImportError as error:
@@ -61,6 +67,20 @@ class Run:
         packages = self.options.packages or hook.packages_in(self.config.rootpath)
         self.hook = hook.PackageHook(packages, self.config.getini("python_files"))
         self.hook.install()
+
+    def _join(self) -> None:
+        """Become one of several processes, if somebody started this one as such."""
+        if self.rank is not None:
+            self.rank.join()
+        elif self.options.processes == 0 and not hasattr(self.config, "workerinput"):
+            import jax
+
+            try:
+                jax.distributed.initialize()
+            except (RuntimeError, ValueError) as error:
+                raise pytest.UsageError(
+                    f"--shardtypes-processes=0 joins the processes of a launcher, and there is none: {error}"
+                ) from None
 
     def configure(self) -> None:
         """Register hooks and fixtures; force again, for a conftest.py may have started JAX its own way."""
@@ -71,6 +91,13 @@ class Run:
 
         self.config.pluginmanager.register(self.facts, "shardtypes-facts")
         assert self.hook is not None
+        if self.rank is not None:
+            reporter = Reporter(self.config, self.rank, self._counted)
+            self.config.pluginmanager.register(reporter, "shardtypes-reporter")
+        elif self.options.processes and self.options.devices is not None:
+            each = self.options.devices // self.options.processes
+            self.processes = Processes(self.config, self.options.processes, each)
+            self.config.pluginmanager.register(self.processes, "shardtypes-processes")
         if self.options.trace:
             from pytest_shardtypes.trace_items import Tracing
 
@@ -124,14 +151,20 @@ class Run:
             except WrongDevices as error:
                 raise pytest.UsageError(f"--shardtypes: {error}") from None
 
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Hand what was counted to the controller, if this is an xdist worker (which sends it once this is done)."""
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
-            from pytest_shardtypes import coverage
+            output[_WORKER_KEY] = self._counted().to_json()
 
-            assert self.hook is not None
-            output[_WORKER_KEY] = coverage.take(self.hook).to_json()
+    def _counted(self) -> Coverage:
+        """What this process and those that it started have counted, and the workers of xdist."""
+        from pytest_shardtypes import coverage
+
+        assert self.hook is not None
+        ranks = [] if self.processes is None else self.processes.coverage
+        return coverage.merge([coverage.take(self.hook), *map(coverage.Coverage.from_json, [*self._workers, *ranks])])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -144,12 +177,11 @@ class Run:
         """Print what was checked, over all workers, and write the report."""
         if hasattr(self.config, "workerinput") or self.config.option.collectonly:
             return
-        from pytest_shardtypes import coverage, report, summary
+        from pytest_shardtypes import report, summary
 
         assert self.hook is not None
         traced = {} if self.tracing is None else self.tracing.verdicts
-        total = coverage.merge([coverage.take(self.hook), *map(coverage.Coverage.from_json, self._workers)])
-        total = replace(total, traced=traced, collectives=self.facts.collectives, seconds=self.facts.seconds)
+        total = replace(self._counted(), traced=traced, collectives=self.facts.collectives, seconds=self.facts.seconds)
         terminalreporter.section("shardtypes")
         for name in () if self.tracing is None else self.tracing.useless_examples:
             terminalreporter.line(

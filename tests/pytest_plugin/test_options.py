@@ -52,6 +52,7 @@ def read(pytester: pytest.Pytester, option: str, ini: str, environ: dict[str, st
         ("--shardtypes-devices=0", "shardtypes_devices = 0", "devices", None),
         ("--shardtypes-mesh=d=2,t=4", 'shardtypes_mesh = "d=2,t=4"', "mesh", MeshAxes.parse("d=2,t=4")),
         ("--shardtypes-packages=a, b.c", 'shardtypes_packages = ["a", "b.c"]', "packages", ("a", "b.c")),
+        ("--shardtypes-processes=2", "shardtypes_processes = 2", "processes", 2),
         ("--no-shardtypes-trace", "shardtypes_trace = false", "trace", False),
         ("--shardtypes-report=o/r.html", 'shardtypes_report = "o/r.html"', "report", Path("o/r.html")),
     ],
@@ -63,7 +64,14 @@ def test_option_and_twin(pytester: pytest.Pytester, option: str, ini: str, name:
     assert default != wanted or value is None
     assert getattr(read(pytester, option, ""), name) == wanted
     assert getattr(read(pytester, "-q", ini), name) == wanted
-    other = {"devices": "16", "mesh": '"x=2"', "packages": '["other"]', "report": '"other.json"', "trace": "true"}[name]
+    other = {
+        "devices": "16",
+        "mesh": '"x=2"',
+        "packages": '["other"]',
+        "report": '"other.json"',
+        "trace": "true",
+        "processes": "4",
+    }[name]
     assert getattr(read(pytester, option, f"shardtypes_{name} = {other}"), name) == wanted
 
 
@@ -89,6 +97,9 @@ def test_devices_by_default(pytester: pytest.Pytester) -> None:
         ("--shardtypes-mesh=d", 'shardtypes_mesh = "d"', "'d' in 'd' is no axis; write axes like d=2,t=4"),
         ("--shardtypes-packages=a b", 'shardtypes_packages = ["a b"]', "'a b' is not a package's name"),
         ("--shardtypes-packages=a b", "shardtypes_packages = 3", "is not a package's name|expects a list"),
+        ("--shardtypes-processes=x", 'shardtypes_processes = "x"', "is not a number of processes|expects an? int"),
+        ("--shardtypes-processes=-2", "shardtypes_processes = -2", "a number of processes is 0 .* or more"),
+        ("--shardtypes-processes=3", "shardtypes_processes = 3", "8 devices cannot be shared evenly by 3 processes"),
         ("--shardtypes-report=x.pdf", 'shardtypes_report = "x.pdf"', "a report's name ends in .html or .json"),
     ],
 )
