@@ -105,8 +105,9 @@ def _run(tool: Tool, cases: Sequence[Case]) -> dict[int, set[Finding]]:
     for root, group in groups.items():
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name).resolve()
-            if (root / "pyproject.toml").exists():
-                shutil.copy(root / "pyproject.toml", folder)
+            for settings in ("pyproject.toml", "shardlint.toml"):
+                if (root / settings).exists():
+                    shutil.copy(root / settings, folder)
             found |= lay_out(group, folder, tool.transform).findings(tool.run(folder))
     return found
 

@@ -119,6 +119,7 @@ class _Sites(cst.CSTVisitor):
         self.source = source
         self.families = families
         self.scopes = [Scope("", ())]
+        self.annotations = 0
         self.statements: list[cst.CSTNode] = []
         self.found: list[tuple[str, Edit, str, tuple[int, int]]] = []
         self.functions: frozenset[str] = frozenset()
@@ -140,13 +141,19 @@ class _Sites(cst.CSTVisitor):
             self.scopes.append(Scope.of(node, self.scopes[-1]))
         if isinstance(node, (cst.BaseStatement, cst.SimpleStatementLine)):
             self.statements.append(node)
-        for family in self.families:
-            for edit in edits_at(node, self, self.scopes[-1], family):
-                self.found.append((family, edit, self.scopes[-1].name, self._lines()))
+        scope = self.scopes[-1]
+        if isinstance(node, cst.Annotation):
+            self.annotations += 1
+        for family in self.families if scope.annotated else ():
+            # An annotation's subscripts are no indexing, and its strings no calls: only operators of annotations apply.
+            if self.annotations == 0 or family == "sharding" or isinstance(node, cst.Annotation):
+                self.found += [(family, e, scope.name, self._lines()) for e in edits_at(node, self, scope, family)]
         return super().on_visit(node)
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
         super().on_leave(original_node)
+        if isinstance(original_node, cst.Annotation):
+            self.annotations -= 1
         if isinstance(original_node, (cst.FunctionDef, cst.ClassDef)):
             self.scopes.pop()
         if isinstance(original_node, (cst.BaseStatement, cst.SimpleStatementLine)):

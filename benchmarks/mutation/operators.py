@@ -33,10 +33,13 @@ class File(Protocol):
 
 @dataclass(frozen=True)
 class Scope:
-    """A function or class, and the dimension names that its annotations use."""
+    """A function or class, and the dimension names that its annotations use. ``annotated`` tells the functions (and
+    those inside them) and classes that say what shapes they mean from those that say nothing."""
 
     name: str
     names: tuple[str, ...]
+    annotated: bool = True
+    is_class: bool = False
 
     @classmethod
     def of(cls, node: cst.FunctionDef | cst.ClassDef, outer: Scope) -> Scope:
@@ -44,7 +47,9 @@ class Scope:
         node.visit(strings)
         words = itertools.chain.from_iterable(s.split() for s in strings.found)
         names = dict.fromkeys(w for w in words if re.fullmatch(r"[A-Za-z]\w*(/\w+)*", w))
-        return cls(f"{outer.name}.{node.name.value}" if outer.name else node.name.value, tuple(names))
+        name = f"{outer.name}.{node.name.value}" if outer.name else node.name.value
+        inside = isinstance(node, cst.FunctionDef) and outer.annotated and bool(outer.names) and not outer.is_class
+        return cls(name, tuple(names), bool(names) or inside, isinstance(node, cst.ClassDef))
 
 
 class _AnnotationStrings(cst.CSTVisitor):
@@ -341,7 +346,7 @@ def carry(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
 @operator("shape", cst.Subscript)
 def index(node: cst.Subscript, file: File, scope: Scope) -> Iterator[Edit]:
     """An indexing None is left out or moved; an index is dropped; a slice ends one earlier."""
-    if any(isinstance(n, cst.SimpleString) for n in _strings(node)) or file.text(node.value).endswith("shape"):
+    if file.text(node.value).endswith("shape"):
         return
     entries = list(node.slice)
     texts = [file.text(e.slice) for e in entries]
