@@ -16,6 +16,7 @@ from shardlint.values import (
     SequenceValue,
     ShardingValue,
     SpecValue,
+    Unknown,
     Value,
     WrappedValue,
 )
@@ -60,8 +61,14 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
 
 def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
     """What a call gives: placed as the shardings of the results say."""
-    outs = dict(wrapped.options).get("out_shardings", NONE)
-    return value if outs == NONE else placements.note(site, checks.placed(value, outs), outs)
+    options = dict(wrapped.options)
+    outs = options.get("out_shardings", NONE)
+    if outs == NONE:
+        return value
+    found = signature(site.it, wrapped.func)
+    if found is None or isinstance(found.result, Unknown):  # else judged where it was transformed
+        _Check(site, options).values(value, outs, "the result", None)
+    return placements.note(site, checks.placed(value, outs), outs)
 
 
 def _arguments(site: Site) -> dict[str, Value]:
