@@ -90,6 +90,7 @@ class run:
     def _function(
         self, node: ir.Function, owner: ClassValue | None, closure: Frame, later: list[_Task] | None = None
     ) -> None:
+        self.it.steps = 0
         view, region = own_view(self.it, closure, node, self.module.name)
         if view is None and later is not None:
             later.append((node, owner, closure))

@@ -258,16 +258,15 @@ def _check_manual(
     view: View, type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str
 ) -> Problem | None:
     """The same in manual code, where sizes are local and the axes of dimensions are known."""
-    found = manual_match.conflict(view, type_, value, what)
-    if found is None:
-        problem = check_array(type_, manual_match.as_declared(view, type_, value), bindings, facts, what)
-        if problem is None or problem.code or problem.dim is None:
-            return problem
+    problem = check_array(type_, manual_match.as_declared(view, type_, value), bindings, facts, what)
+    if problem is None:
+        found = manual_match.conflict(view, type_, value, what)
+    else:
         found = manual_match.whole_for_split(view, type_, value, problem.dim, what)
-        if found is None:
+        if found is None or problem.code:
             return problem
         found = replace(found, witness=problem.witness)
-    return Problem(found.code, found.text, found.witness, type_)
+    return None if found is None else Problem(found.code, found.text, found.witness, type_)
 
 
 def check_array(type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str) -> Problem | None:

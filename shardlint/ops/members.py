@@ -65,11 +65,7 @@ def _array_attribute(value: ArrayValue, name: str) -> Value:
     if name == "shape":
         if value.dims is None:
             return Unknown("the shape of an array of unknown rank")
-        # per-device sizes of sharded dimensions are not the global ones kept here
-        hidden = [value.manual and dim.axes != () for dim in value.dims]
-        return SequenceValue(
-            tuple(IntValue(None if h else dim.size) for dim, h in zip(value.dims, hidden, strict=True))
-        )
+        return SequenceValue(tuple(IntValue(dim.size) for dim in value.dims))
     if name == "ndim":
         return IntValue(None if value.dims is None else Size.const(len(value.dims)))
     if name == "size":
@@ -94,7 +90,7 @@ def _array_attribute(value: ArrayValue, name: str) -> Value:
 def _count(value: ArrayValue) -> Size | None:
     if value.dims is None:
         return None
-    sizes = [None if value.manual and dim.axes != () else dim.size for dim in value.dims]
+    sizes = [dim.size for dim in value.dims]
     known = [size for size in sizes if size is not None]
     return product(known) if len(known) == len(sizes) else None
 

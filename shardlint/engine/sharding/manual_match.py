@@ -38,11 +38,12 @@ def aligned(type_: ArrayType, rank: int) -> list[Dim] | None:
 
 
 def as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
-    """The value with the sizes to compare with the annotation: local ones, times the devices along its axes."""
+    """The value with the sizes to compare with the annotation: local ones, times the devices along the axes that it is
+    known to be split over, else along those that the annotation names."""
     dims = aligned(type_, len(value.dims or ()))
-    if dims is None or value.dims is None:
+    if dims is None or value.dims is None or not view.declares:
         return value
-    sizes = [view.global_size(dim.size, said.axes) for dim, said in zip(value.dims, dims, strict=True)]
+    sizes = [view.global_size(dim.size, dim.axes or said.axes) for dim, said in zip(value.dims, dims, strict=True)]
     new = tuple(Dimension(size, dim.axes) for size, dim in zip(sizes, value.dims, strict=True))
     return replace(value, dims=new)
 

@@ -19,7 +19,6 @@ from shardlint.values import (
     ArrayValue,
     DictValue,
     Dimension,
-    ExternalValue,
     FunctionValue,
     MethodValue,
     Note,
@@ -69,7 +68,7 @@ class Op:
 Rule: TypeAlias = Callable[[Op, ArrayValue, "list[Origin]"], ArrayValue]
 Explain: TypeAlias = Callable[[Op, OpError], "OpError | None"]
 
-_FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, ExternalValue, MethodValue)
+_FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, MethodValue)
 
 SHARDING: dict[str, Rule] = {}
 EXPLAIN: dict[str, Explain] = {}

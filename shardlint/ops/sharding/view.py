@@ -49,9 +49,11 @@ class View:
 
     def local_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
         count = self.count(axes)
-        if size is None or (size.constant is not None and count.constant and size.constant % count.constant):
-            return None
-        return size // count
+        if size is None or size.constant is None:
+            return None if size is None else size // count
+        if count.constant is None:
+            return _part(size, count)
+        return None if size.constant % count.constant else size // count
 
     def splitting(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The axes that split anything: those of more than one device."""
@@ -107,19 +109,29 @@ def replicated(value: ArrayValue, constant: bool = False) -> ArrayValue:
     return replace(value, dims=dims, manual=True, numpy=False, pending=frozenset(), unclear=NO_AXIS, constant=constant)
 
 
+_PARTS: dict[str, tuple[Size, Size]] = {}
+
+
+def _part(size: Size, count: Size) -> Size:
+    """A known size over an unknown number of devices: some number, which may coincide with any other."""
+    name = f"?{size}//{count}"
+    _PARTS[name] = (size, count)
+    return Size.symbol(name)
+
+
 def _times(size: Size, count: Size) -> Size:
     """``size * count``, where an even division of size by count is taken back: ``B//(d*t)`` times t is ``B//d``."""
     total = Size.const(0)
     for monomial, coefficient in size.terms:
         product = Size({monomial: coefficient}) * count
         for atom in monomial:
-            if atom.op != "//":
-                continue
-            rest = atom.args[1].divides_exactly(count)
-            if rest is not None:
+            whole, divisor = atom.args if atom.op == "//" else _PARTS.get(atom.name, (None, None))
+            rest = None if divisor is None else divisor.divides_exactly(count)
+            if rest is not None and whole is not None:
                 others = list(monomial)
                 others.remove(atom)
-                product = Size({tuple(others): coefficient}) * (atom.args[0] // rest)
+                part = whole // rest if whole.constant is None or rest.constant else _part(whole, rest)
+                product = Size({tuple(others): coefficient}) * part
                 break
         total = total + product
     return total
