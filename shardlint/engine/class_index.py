@@ -62,14 +62,14 @@ class ClassIndex:
 
     def subclasses(self, name: str) -> list[ir.Class]:
         """All classes below one of that name."""
-        found: list[ir.Class] = []
+        found: dict[int, ir.Class] = {}  # by identity: comparing two definitions compares all that is in them
         pending = [name]
         while pending:
             for node in self._below.get(pending.pop(), []):
-                if node not in found:
-                    found.append(node)
+                if id(node) not in found:
+                    found[id(node)] = node
                     pending.append(node.name)
-        return found
+        return list(found.values())
 
     def volatile(self, cls: ClassValue) -> frozenset[str]:
         """Attributes of instances that something other than a constructor writes."""
