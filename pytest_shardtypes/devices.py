@@ -52,6 +52,17 @@ class ForcedDevices:
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", self.count)
 
+    def lost(self) -> str | None:
+        """What somebody put in place of the forced devices, in words; None where they are there."""
+        if not _running():
+            return None
+        import jax
+
+        found = jax.local_devices()
+        if len(found) == self.count and found[0].platform == "cpu":
+            return None
+        return f"{len(found)} {found[0].platform} device{'s' * (len(found) > 1)}, which an earlier test had chosen"
+
     def verify(self) -> None:
         """Force again where something undid it, start JAX, and count. Raises ``WrongDevices``."""
         self.force()

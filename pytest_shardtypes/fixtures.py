@@ -9,10 +9,10 @@ import jax
 import pytest
 from jax.sharding import AbstractMesh, Mesh
 
-from pytest_shardtypes import assertions, invariant, meshes
+from pytest_shardtypes import assertions, containment, invariant, meshes
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
-from pytest_shardtypes.facts import note_collectives
+from pytest_shardtypes.facts import note_collectives, note_leak
 from pytest_shardtypes.golden import GoldenFiles
 from pytest_shardtypes.session import RUN
 from shardtypes import layouts, placement
@@ -21,16 +21,21 @@ from shardtypes import layouts, placement
 @pytest.fixture(autouse=True)
 def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
     """The mesh that this test is to run under, in force while it runs; None where it asks for none."""
+    run = request.config.stash[RUN]
+    if run.forced is not None and (lost := run.forced.lost()):
+        run.forced.force()
+        note_leak(request.node, f"began with {lost}")
     try:
         axes = _wanted(request)
         mesh = None if axes is None else meshes.build_mesh(axes)
     except BadMesh as error:
         pytest.fail(f"{request.node.nodeid}: {error}", pytrace=False)
-    if mesh is None:
-        yield None
-        return
-    with jax.set_mesh(mesh):
-        yield mesh
+    with containment.contained(lambda text: note_leak(request.node, text)):
+        if mesh is None:
+            yield None
+            return
+        with jax.set_mesh(mesh):
+            yield mesh
 
 
 @pytest.fixture

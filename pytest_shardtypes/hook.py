@@ -54,7 +54,7 @@ class PackageHook:
         added = [finder for finder in sys.meta_path if finder not in before]
         self._finders = [_InFront(finder, self._test_files) for finder in added if isinstance(finder, MetaPathFinder)]
         sys.meta_path[:] = [*self._finders, *before]
-        _stats.reset()
+        self._recording, self._counters = _stats.recording, _stats.exchange()
         _stats.record(True)
 
     def uninstall(self) -> None:
@@ -63,7 +63,8 @@ class PackageHook:
             self._handle.uninstall()
             self._handle = None
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in self._finders]
-        _stats.record(False)
+        _stats.exchange(self._counters)
+        _stats.record(self._recording)
 
     def never_imported(self) -> tuple[str, ...]:
         """Packages that no test imported, so that nothing in them was checked."""

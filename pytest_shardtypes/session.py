@@ -55,15 +55,21 @@ class Run:
 
     def begin(self) -> None:
         """Force devices and start checking, before anything of the project is imported."""
-        if importlib.util.find_spec("jax") is None:
+        if not _is_installed("jax"):
             raise pytest.UsageError("--shardtypes needs JAX: pip install 'shardtypes[jax]'")
-        if self.forced is not None:
-            self.forced.force()
-        self._join()
         try:
+            if self.forced is not None:
+                self.forced.force()
+            self._join()
+            importlib.import_module("jax")
+            importlib.import_module("typeguard")
             from pytest_shardtypes import hook
-        except ImportError as error:
-            raise pytest.UsageError(f"--shardtypes cannot start: JAX or typeguard does not import: {error}") from error
+        except pytest.UsageError:
+            raise
+        except Exception as error:  # a broken installation raises anything, and pytest would print a long traceback
+            raise pytest.UsageError(
+                f"--shardtypes cannot start: JAX or typeguard does not import: {type(error).__name__}: {error}"
+            ) from error
         packages = self.options.packages or hook.packages_in(self.config.rootpath)
         self.hook = hook.PackageHook(packages, self.config.getini("python_files"))
         self.hook.install()
@@ -187,6 +193,8 @@ class Run:
             terminalreporter.line(
                 f"trace_example({name!r}): there is no such function in {', '.join(self.hook.packages)}"
             )
+        for text in self.facts.leaks:
+            terminalreporter.line(f"undone for the tests after it: {text}")
         for line in summary.lines(total, self.hook.packages):
             terminalreporter.line(line)
         if self.options.report is not None:
@@ -199,6 +207,13 @@ class Run:
             self.hook.uninstall()
         if self.forced is not None:
             self.forced.restore()
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # a finder refuses it, or None stands for it in sys.modules
+        return False
 
 
 RUN = pytest.StashKey[Run]()

@@ -7,6 +7,7 @@ What a function refuses by itself, or needs from its callers (values, a mesh, a 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +36,9 @@ class Outcome:
 
 def judge(name: str, f: Callable[..., Any], example: Example) -> Outcome:
     """Trace ``f`` with the example. Nothing that is met counts as reached by a test."""
+    inner = inspect.unwrap(f)
+    if inspect.iscoroutinefunction(inner) or inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        return Outcome(None, "it is a coroutine or a generator, which only tests can run")
     with _uncounted():
         verdict = _verdict(f, example)
     if verdict.ok is True:

@@ -91,6 +91,15 @@ def snapshot() -> dict[str, Any]:
         }
 
 
+def exchange(counters: _Counters | None = None) -> _Counters:
+    """Put other counters in place, fresh ones by default, and return those that were: for a run inside another."""
+    global _counters
+    with _lock:
+        before = _counters
+        _counters = counters if counters is not None else _Counters(declared=dict(before.declared))
+    return before
+
+
 def reset() -> None:
     """Forget the counts; the list of declared functions stays."""
     with _lock:

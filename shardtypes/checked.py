@@ -310,6 +310,8 @@ def _wrap_coroutine(checks: _Checks) -> Any:
             if plan.result is not None:
                 check, site = plan.result
                 check(result, table, view, site)
+            if _stats.recording:
+                _stats.count_function(f"{function.__module__}.{checks.display}")
             return result
         finally:
             if token is not None:

@@ -1,0 +1,30 @@
+"""What a test leaves behind must not decide the next: an open scope, checks switched off, a mesh in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import jax
+from jax.sharding import Mesh
+
+from shardtypes import switches
+from shardtypes.scopes import _current
+
+
+@contextmanager
+def contained(say: Callable[[str], None]) -> Iterator[None]:
+    """Undo after the block what it left behind, and say what that was."""
+    mesh, table, checks = jax.sharding.get_mesh(), _current.get(), switches._default
+    try:
+        yield
+    finally:
+        if _current.get() is not table:
+            _current.set(table)
+            say("left a scope open")
+        if switches._default is not checks:
+            switches.enabled(checks)
+            say("left the checks switched off" if checks else "left the checks switched on")
+        if jax.sharding.get_mesh() != mesh:
+            jax.set_mesh(mesh if isinstance(mesh, Mesh) and not mesh.empty else None)
+            say("left a mesh in force")
