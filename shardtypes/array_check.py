@@ -18,22 +18,23 @@ from shardtypes.lang import Dim, Shape
 from shardtypes.logical_axes import rules_in_force as rules
 from shardtypes.meshes import View
 from shardtypes.scopes import Binding, Deferred, Site, Table
-from shardtypes.sharding_check import check_sharding
+from shardtypes.sharding_check import check_sharding, nothing_known
 
 if TYPE_CHECKING:
     from shardtypes.dtypes import ArrayDType
 
 ARRAY_TYPES = (jax.Array, jax.ShapeDtypeStruct)
 
-# Classes already found to be arrays: isinstance with JAX's is slow.
-_array_classes: set[type] = set()
+# Classes already found to be arrays, and whether they are tracers: isinstance with JAX's is slow.
+_array_classes: dict[type, bool] = {}
 
 
-def _is_array(value: Any) -> bool:
+def _is_tracer(value: Any) -> bool | None:
+    """Whether an array is a traced one; None for what is no array."""
     if not isinstance(value, ARRAY_TYPES):
-        return False
-    _array_classes.add(type(value))
-    return True
+        return None
+    found = _array_classes[type(value)] = isinstance(value, jax.core.Tracer)
+    return found
 
 
 NAME, CONSTANT, ANYTHING, EXPRESSION, BROADCAST = range(5)
@@ -90,12 +91,14 @@ class ArraySpec:
         """Check a value, binding names in ``table``. Raises ``ShapeError`` or ``ShardingError``."""
         __tracebackhide__ = True
         kind_of_value = type(value)
-        if kind_of_value not in _array_classes and not _is_array(value):
+        traced = _array_classes.get(kind_of_value)
+        if traced is None and (traced := _is_tracer(value)) is None:
             raise ShapeError(messages.not_an_array(self.text, value), site)
-        dtype = value.dtype
+        described = value.aval if traced else value  # a tracer looks its attributes up there one by one
+        dtype = described.dtype
         if dtype is not self.wanted_dtype:
             self._check_dtype(dtype, value, site)
-        shape: tuple[Any, ...] = value.shape
+        shape: tuple[Any, ...] = described.shape
         if view.bound:
             shape = self._global_shape(shape, view, site)
         before = len(table.sizes)
@@ -103,7 +106,7 @@ class ArraySpec:
         try:
             self._check_sizes(shape, table, value, site)
             plain = kind_of_value is ArrayImpl and type(value.sharding) is SingleDeviceSharding
-            if self.sharded or not plain or rules():
+            if self.sharded or not (plain or (traced and nothing_known(value, described))) or rules():
                 check_sharding(self, value, view, site)
             if table.deferred:
                 settle(table)

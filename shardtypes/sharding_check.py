@@ -51,6 +51,14 @@ def claims(spec: ArraySpec, rank: int) -> tuple[Claim, ...] | None:
     return None if extra < 0 else tuple(entries[:at] + [entries[at]] * extra + entries[at + 1 :])
 
 
+def nothing_known(value: Any, aval: Any) -> bool:
+    """Whether nothing at all is known about where a traced value lies: no mesh, in force or in its type."""
+    if type(value).__name__ != "DynamicJaxprTracer" or current_mesh() is not None:
+        return False
+    sharding = getattr(aval, "sharding", None)
+    return sharding is None or sharding.mesh.empty
+
+
 def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     """Compare the sharding of a value with the annotation. Raises ``ShardingError``."""
     __tracebackhide__ = True

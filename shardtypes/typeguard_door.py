@@ -71,14 +71,20 @@ def _tools() -> tuple[Any, ...]:
     return array_spec, current_view, checks_on
 
 
+# The compiled check of each annotation that typeguard has met, by dtype class and text.
+_checks: dict[tuple[Any, Any], Any] = {}
+
+
 def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
     array_spec, current_view, checks_on = _tools()
     if not checks_on():
         return
+    key = origin, args[0]
+    check = _checks.get(key)
+    if check is None:
+        check = _checks[key] = array_spec(origin[args[0]]).check
     table = current_table()
-    array_spec(origin[args[0]]).check(
-        value, table if table is not None else Table(), current_view(), _site.get() or _site_of_frames()
-    )
+    check(value, table if table is not None else Table(), current_view(), _site.get() or _site_of_frames())
 
 
 def _check_dataclass(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
