@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shardlint.engine.plain import MAX_ITEMS, iterate
+from shardlint.engine.plain import MAX_ITEMS, element, iterate
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -15,8 +15,11 @@ from shardlint.values import (
     StringValue,
     Unknown,
     Value,
+    WrappedValue,
 )
 from shardtypes.lang import Size
+
+ITERATOR = "builtins.iter"
 
 
 def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
@@ -58,6 +61,16 @@ def _items(value: Value) -> list[Value] | None:
 
 def _constant(key: object) -> Value:
     return IntValue(Size.const(key)) if isinstance(key, int) and not isinstance(key, bool) else Literal(key)
+
+
+def _iterator(args: list[Value]) -> Value:
+    """An iterator, of which only what each step gives is kept."""
+    return WrappedValue(ITERATOR, element(args[0]))
+
+
+def _next(args: list[Value]) -> Value:
+    held = args[0]
+    return held.func if isinstance(held, WrappedValue) and held.kind == ITERATOR else Unknown("the next item")
 
 
 def _enumerate(args: list[Value]) -> Value:
@@ -106,6 +119,8 @@ _HANDLERS: dict[str, Callable[[list[Value]], Value]] = {
     "range": _range,
     "enumerate": _enumerate,
     "zip": _zip,
+    "iter": _iterator,
+    "next": _next,
     "list": _sequence("list"),
     "tuple": _sequence("tuple"),
     "reversed": _reversed,

@@ -173,6 +173,8 @@ def _external(
         return spec
     if qualname == "builtins.super":
         return classes.super_of(frame, args)
+    if qualname == classes.APPLY and len(args) > 1 and kwargs.keys() <= {"rngs", "train", "deterministic"}:
+        return call(it, frame, args[0], args[2:], {k: v for k, v in kwargs.items() if k != "rngs"}, at)
     if qualname.startswith("builtins."):
         plain_result = builtin.call(qualname.removeprefix("builtins."), [known(a) for a in args], kwargs)
         if plain_result is not None:

@@ -8,6 +8,7 @@ from shardlint import ir
 from shardlint.engine import instances, matching
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
+from shardlint.engine.trees import is_tree
 from shardlint.values import (
     ClassValue,
     ExternalValue,
@@ -24,6 +25,8 @@ from shardtypes.lang import Bindings
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+#: ``module.apply(variables, …)`` of a flax module: its ``__call__``.
+APPLY = "flax.linen.Module.apply"
 _DATACLASS_DECORATORS = frozenset({"dataclass", "pytree_dataclass", "frozen", "define", "register_dataclass"})
 _DATACLASS_BASES = frozenset({"equinox.Module", "typing.NamedTuple", "flax.struct.PyTreeNode", "flax.linen.Module",
                               "equinox._module.Module"})  # fmt: skip
@@ -126,6 +129,10 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
     constant = _constant(it, value, cls, name)
     if constant is not None:
         return constant
+    if isinstance(value, InstanceValue) and (name == "_replace" or (name == "replace" and is_tree(cls))):
+        return PartialValue(ExternalValue("dataclasses.replace"), (value,))
+    if name == "apply" and isinstance(value, InstanceValue) and _is_flax_module(cls):
+        return PartialValue(ExternalValue(APPLY), (value,))
     if name == "param" and _is_flax_module(cls):
         return ExternalValue("flax.linen.Module.param")
     return Unknown(f"no attribute {name} known of {cls.name}")

@@ -11,6 +11,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import MAX_ITEMS, constant, element, iterate, known, plain_key, truth
+from shardlint.engine.trees import named_items
 from shardlint.ops import OpError
 from shardlint.values import (
     ClassValue,
@@ -138,6 +139,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
 
 def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
     receiver = known(evaluate(it, frame, expr.obj))
+    receiver = named_items(receiver)
     if isinstance(receiver, (ClassValue, ExternalValue)):
         return receiver if isinstance(receiver, ClassValue) else Unknown("a type")
     index = known(evaluate(it, frame, expr.index))

@@ -64,8 +64,10 @@ def construct(
 
 
 def completed(it: Interpreter, frame: Frame, instance: InstanceValue, at: int) -> InstanceValue:
-    """A dataclass instance after its ``__post_init__``."""
-    return _settled(it, _run(it, frame, instance, "__post_init__", at))
+    """A dataclass instance after its ``__post_init__``, a flax module after its ``setup``."""
+    for name in _AFTER:
+        instance = _run(it, frame, instance, name, at)
+    return _settled(it, instance)
 
 
 def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int) -> InstanceValue:
@@ -90,6 +92,13 @@ def without(instance: InstanceValue, names: frozenset[str]) -> InstanceValue:
     if not any(name in names for name, _ in instance.fields):
         return instance
     return replace(instance, fields=tuple(field for field in instance.fields if field[0] not in names))
+
+
+def replaced(value: Value, changes: dict[str, Value]) -> Value:
+    """The instance with other values in some fields, as ``dataclasses.replace`` makes it."""
+    if not isinstance(value, InstanceValue) or not changes.keys() <= {name for name, _ in value.fields}:
+        return Unknown("a changed copy of something unknown")
+    return replace(value, fields=tuple((name, changes.get(name, held)) for name, held in value.fields))
 
 
 def _declared(it: Interpreter, cls: ClassValue) -> dict[str, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlint.engine.trees import named_items
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -60,6 +61,7 @@ def plain_key(value: Value) -> object | None:
 
 def iterate(value: Value) -> list[Value] | None:
     """The items of an iterable of known, small length."""
+    value = named_items(value)
     if isinstance(value, SequenceValue) and len(value.items) <= MAX_ITEMS:
         return list(value.items)
     return None

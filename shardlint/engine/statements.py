@@ -14,6 +14,7 @@ from shardlint.engine.joining import join_variables
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import constant, element, iterate, truth
 from shardlint.engine.sharding import manual_exit, placements
+from shardlint.engine.trees import named_items
 from shardlint.engine.types import AnyType, ArrayType, ScalarType
 from shardlint.values import (
     ArrayValue,
@@ -124,8 +125,8 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
     match target:
         case ir.Name(id=name):
             frame.variables[name] = value
-            if frame.checking:
-                it.seen[(target.at, name)] = (name, value)
+            if frame.checking or (frame.in_place and frame.module == it.target):
+                _see(it, frame, (target.at, name), value)
         case ir.Sequence(items=items):
             _unpack(it, frame, items, _fresh(it, frame, value, source), target.at)
         case ir.Star(value=inner):
@@ -141,6 +142,17 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
                 frame.variables[obj.id] = Unknown("changed in place")
         case _:
             pass
+
+
+def _see(it: Interpreter, frame: Frame, key: tuple[int, str], value: Value) -> None:
+    """Keep what is known of a name for --show-types: what its function says by itself, else what its calls tell."""
+    _, before = it.seen.get(key, (key[1], None))
+    if before is None or _is_open(before) or (frame.checking and not _is_open(value)):
+        it.seen[key] = (key[1], value)
+
+
+def _is_open(value: Value) -> bool:
+    return isinstance(value, Unknown) or (isinstance(value, ArrayValue) and value.dims is None)
 
 
 def _set_attribute(it: Interpreter, frame: Frame, owner: str, name: str, value: Value, at: int) -> None:
@@ -173,6 +185,7 @@ def _fresh(it: Interpreter, frame: Frame, value: Value, source: ir.Expr | None) 
 
 def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Value, at: int) -> None:
     values: list[Value] | None = None
+    value = named_items(value)
     star = next((i for i, item in enumerate(items) if isinstance(item, ir.Star)), None)
     if isinstance(value, SequenceValue):
         values = list(value.items)
@@ -310,8 +323,8 @@ def _for(it: Interpreter, frame: Frame, node: ir.For) -> None:
 
 
 def _element(expr: ir.Expr, source: Value) -> Value:
-    if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) and expr.func.id == "range":
-        return IntValue(None)
+    if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) and expr.func.id in ("range", "enumerate"):
+        return IntValue(None) if expr.func.id == "range" else SequenceValue((IntValue(None), element(source)))
     return element(source)
 
 

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import sharding
+from shardlint.engine import layers, sharding
 from shardlint.engine.decorators import passes_on
 from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_linear
 from shardlint.engine.frames import Frame
+from shardlint.engine.instances import replaced
 from shardlint.engine.loops import call_loop
 from shardlint.engine.mapping import MAPPINGS, call_mapped
 from shardlint.engine.sharding import manual_calls
+from shardlint.engine.tree_maps import holds_instance, mapped
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
     ArrayValue,
@@ -64,7 +66,7 @@ def make(
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()))
     names = _PARAMETERS.get(qualname)
     if names is None:
-        return None
+        return layers.make(qualname, args, kwargs)
     if not args:
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()), origin)
     if not _callable(args[0]):
@@ -135,6 +137,8 @@ def call_wrapped(
         return sharding.call_jitted(it, frame, func, args, kwargs, at, places, operands)
     if func.kind == manual_calls.SHARD_MAP:
         return manual_calls.call_region(it, frame, func, args, kwargs, at, places)
+    if func.kind in layers.LAYERS:
+        return layers.call(it, frame, func, args, at, places)
     if func.kind in DERIVATIVES:
         return call_derivative(it, frame, func, args, kwargs, at, places)
     return call_mapped(it, frame, func, args, kwargs, at, places)
@@ -153,6 +157,10 @@ def control(
     if qualname in ("jax.eval_shape", "equinox.filter_eval_shape") and args:
         result = call(it, frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:])
         return bare(map_leaves(result, traced))
+    if qualname == "jax.tree.map" and len(args) > 1 and not kwargs and holds_instance(args[1]):
+        return mapped(lambda leaves: call(it, frame, args[0], leaves, {}, at), args[1], args[2:])
+    if qualname == "dataclasses.replace" and len(args) == 1:
+        return replaced(args[0], kwargs)
     loop = call_loop(it, frame, qualname, args, kwargs, at, operands)
     return loop if loop is not None else make_linear(it, frame, qualname, args, kwargs, at, places)
 

@@ -185,3 +185,12 @@ def bare(value: Value) -> Value:
         return ArrayValue(dims, leaf.dtype, numpy=leaf.numpy, manual=leaf.manual)
 
     return map_leaves(value, change)
+
+
+def named_items(value: Value) -> Value:
+    """A NamedTuple as the tuple that it is; any other value as it is."""
+    if isinstance(value, InstanceValue) and any(b == ExternalValue("typing.NamedTuple") for b in value.cls.bases):
+        known = dict(value.fields)
+        if known.keys() >= value.cls.fields.keys():
+            return SequenceValue(tuple(known[name] for name in value.cls.fields), "tuple", tuple(value.cls.fields))
+    return value
