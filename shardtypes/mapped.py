@@ -6,7 +6,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import jax
 
@@ -14,10 +14,17 @@ from shardtypes.checked import _closure, _globals, display_name
 from shardtypes.meshes import current_mesh
 from shardtypes.partition_specs import make_partition_specs
 
+F = TypeVar("F", bound=Callable[..., Any])
 _STATIC = (int, float, str, bool)
 
 
-def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
+@overload
+def typed_shard_map(f: F, **options: Any) -> F: ...
+@overload
+def typed_shard_map(f: None = None, **options: Any) -> Callable[[F], F]: ...
+
+
+def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     """``jax.shard_map`` with ``in_specs`` and ``out_specs`` from the signature, on the mesh in force.
 
     ``options`` go to ``jax.shard_map`` (``mesh``, ``axis_names``, ``check_vma``; ``check_rep`` is the same under its

@@ -18,9 +18,9 @@ from mypy.types import (
 )
 
 from shardlint.mypy_plugin.errors import AXES, SYNTAX, Reporter
-from shardlint.mypy_plugin.forms import Forms, read_array
+from shardlint.mypy_plugin.forms import OF, Forms, prefixed, read_array
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING
-from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE
+from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE, GLOBAL
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, messages, parse
 
 STACK = "<stacked>"
@@ -125,6 +125,9 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
         report(ctx.api, "ST101", problem, ctx.context, SYNTAX)
         return None
     _check_axes(ctx, shape, report)
+    if isinstance(arg, RawExpressionType) and arg.note == GLOBAL:
+        own = prefixed(shape, f"{GLOBAL}{OF}")
+        return parse(own) if own is not None else None
     return shape
 
 

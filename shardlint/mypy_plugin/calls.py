@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr, Context, Expression, RefExpr, TypeAlias
+from mypy.nodes import CallExpr, Context, RefExpr, TypeAlias
 from mypy.plugin import CheckerPluginInterface, FunctionSigContext, MethodSigContext
-from mypy.types import CallableType, FunctionLike, Instance, TupleType, Type, UnionType, get_proper_type
+from mypy.types import (
+    CallableType,
+    FunctionLike,
+    Instance,
+    Overloaded,
+    Type,
+    UninhabitedType,
+    get_proper_type,
+)
 
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
 from shardlint.mypy_plugin.errors import Reporter
-from shardlint.mypy_plugin.forms import ArrayForm, Forms, arrays_in, read_array, shown
+from shardlint.mypy_plugin.forms import ArrayForm, Forms, arrays_in, map_arrays, read_array, shown
 from shardlint.mypy_plugin.matching import match
 from shardlint.mypy_plugin.scopes import known_names
 from shardtypes.lang import Bindings, Size, format_shape
@@ -22,29 +30,31 @@ def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms, rep
         return signature
     known = known_names(ctx.api)
     bindings = Bindings()
+    overloaded = _is_overloaded(ctx.context, ctx.api)
+    arg_types = list(signature.arg_types)
     for index, (formal, args) in enumerate(zip(signature.arg_types, ctx.args, strict=False)):
         for arg in args if formals[index] else ():
-            _check_argument(report, ctx.api, signature, index, formal, arg, bindings, known)
-    return signature.copy_modified(ret_type=substitute(signature.ret_type, bindings, forms))
+            problem = match(formal, ctx.api.get_expression_type(arg), bindings, known)
+            if problem is None:
+                continue
+            if overloaded:
+                arg_types[index] = UninhabitedType()  # takes nothing, so that mypy goes on to the next signature
+                break
+            report(ctx.api, problem.rule or "ST202", problem.message(_place(signature, index)), arg, problem.code)
+    return signature.copy_modified(arg_types=arg_types, ret_type=substitute(signature.ret_type, bindings, forms))
 
 
-def _check_argument(
-    report: Reporter,
-    api: CheckerPluginInterface,
-    signature: CallableType,
-    index: int,
-    formal: Type,
-    arg: Expression,
-    bindings: Bindings,
-    known: frozenset[str],
-) -> None:
-    problem = match(formal, api.get_expression_type(arg), bindings, known)
-    if problem is None:
-        return
+def _is_overloaded(call: Context, api: CheckerPluginInterface) -> bool:
+    lookup = getattr(api, "lookup_type_or_none", None)  # TypeChecker has it, the plugin interface does not say so
+    callee = lookup(call.callee) if isinstance(call, CallExpr) and lookup is not None else None
+    return isinstance(get_proper_type(callee), Overloaded)
+
+
+def _place(signature: CallableType, index: int) -> str:
+    """``Argument "x" of f``."""
     name = signature.arg_names[index]
     where = f'Argument "{name}"' if name else f"Argument {index + 1}"
-    callee = f" of {signature.name}" if signature.name else ""
-    report(api, problem.rule or "ST202", problem.message(where + callee), arg, problem.code)
+    return f"{where} of {signature.name}" if signature.name else where
 
 
 def _constructed(context: Context, signature: CallableType, api: CheckerPluginInterface, forms: Forms) -> CallableType:
@@ -63,17 +73,12 @@ def _constructed(context: Context, signature: CallableType, api: CheckerPluginIn
 
 def substitute(typ: Type, bindings: Bindings, forms: Forms) -> Type:
     """A result type in the caller's terms."""
-    proper = get_proper_type(typ)
-    form = read_array(proper)
-    if form is not None and isinstance(proper, Instance):
-        return forms.with_shape(proper, _substituted(form, bindings), form.declared)
-    if isinstance(proper, TupleType):
-        return proper.copy_modified(items=[substitute(item, bindings, forms) for item in proper.items])
-    if isinstance(proper, UnionType):
-        return UnionType.make_union([substitute(item, bindings, forms) for item in proper.items], proper.line)
-    if isinstance(proper, Instance) and proper.args:
-        return proper.copy_modified(args=[substitute(arg, bindings, forms) for arg in proper.args])
-    return typ
+
+    def change(array: Instance) -> Type:
+        form = read_array(array)
+        return array if form is None else forms.with_shape(array, _substituted(form, bindings), form.declared)
+
+    return map_arrays(typ, change)
 
 
 def _substituted(form: ArrayForm, bindings: Bindings) -> str | None:

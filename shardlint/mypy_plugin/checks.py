@@ -6,9 +6,10 @@ from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context, StrExpr
 from mypy.plugin import FunctionContext
-from mypy.types import AnyType, Type, TypeOfAny
+from mypy.types import AnyType, CallableType, Type, TypeOfAny, get_proper_type
 
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
+from shardlint.mypy_plugin.forms import without_shapes
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_names
 
@@ -30,6 +31,14 @@ class PromiseChecks:
         """The value assigned to a variable annotated as an array."""
         return self._check(ctx, "ST203", "Incompatible assignment", errorcodes.ASSIGNMENT)
 
+    def called(self, ctx: FunctionContext) -> Type:
+        """A function that has no name: its result would be in the sizes of its own signature."""
+        function = ctx.arg_types[0][0]
+        proper = get_proper_type(function)
+        if not isinstance(proper, CallableType) or proper.is_type_obj():
+            return function
+        return proper.copy_modified(ret_type=without_shapes(proper.ret_type))
+
     def failed(self, ctx: FunctionContext) -> Type:
         """Stands at the top of a file that could not be rewritten: its argument is why."""
         message = ctx.args[0][0]
@@ -45,7 +54,10 @@ class PromiseChecks:
         problem = match(expected, actual, bindings_for(known), known, promise=True)
         if problem is not None:
             self._report(ctx.api, problem.rule or rule, problem.message(what), ctx.context, code)
-        return actual  # to mypy itself every shape and dtype fits every other
+        # to mypy itself every shape and dtype fits every other; what already was an error is no second one
+        proper = get_proper_type(actual)
+        failed = isinstance(proper, AnyType) and proper.type_of_any == TypeOfAny.from_error
+        return expected if failed else actual
 
     def _promise(self, ctx: FunctionContext) -> Type | None:
         """The declared type. mypy drops the errors of a first attempt and tries again without an expected type."""

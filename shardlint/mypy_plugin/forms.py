@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from mypy.nodes import SymbolTableNode, TypeInfo
 from mypy.types import (
@@ -19,7 +20,10 @@ from mypy.types import (
 )
 
 from shardlint.mypy_plugin.names import CLASS_OF_DTYPE, DIMS, DTYPES, DTYPES_MODULE, INFERRED, JAX_ARRAY
-from shardtypes.lang import Dim, Shape, ShapeSyntaxError, Size, parse
+from shardtypes.lang import Dim, Shape, ShapeSyntaxError, Size, format_shape, parse
+
+OF: Final = "\N{LATIN LETTER SINOLOGICAL DOT}"
+"""Between an object and the name that its class gives a size: ``selfꞏM``. A letter, so that it is part of a name."""
 
 Lookup = Callable[[str], SymbolTableNode | None]
 
@@ -124,7 +128,8 @@ def sizes_of(shape: Shape | None, known: frozenset[str]) -> tuple[Size | None, .
 
 
 def _size_of(dim: Dim, known: frozenset[str]) -> Size | None:
-    if dim.kind != "size" or dim.size is None:
+    # a number of elements is the global one, the value may be a device's own part
+    if dim.kind != "size" or dim.size is None or (dim.axes and dim.size.constant is not None):
         return None
     hidden = {name: Size.symbol("?" + name) for name in dim.size.symbols if name not in known}
     return dim.size.substitute(hidden)
@@ -145,18 +150,46 @@ def class_of_dtype(jax_name: str | None) -> str | None:
     return CLASS_OF_DTYPE.get(jax_name) if jax_name is not None else None
 
 
-def without_shapes(typ: Type) -> Type:
-    """The type with every array in it unknown."""
+def map_arrays(typ: Type, change: Callable[[Instance], Type], functions: bool = False) -> Type:
+    """The type with every array in it changed; those in the signatures of ``functions`` only on request."""
     proper = get_proper_type(typ)
-    if isinstance(proper, CallableType):
-        arguments = [without_shapes(arg) for arg in proper.arg_types]
-        return proper.copy_modified(arg_types=arguments, ret_type=without_shapes(proper.ret_type))
+    if isinstance(proper, CallableType) and functions:
+        arguments = [map_arrays(arg, change, functions) for arg in proper.arg_types]
+        return proper.copy_modified(arg_types=arguments, ret_type=map_arrays(proper.ret_type, change, functions))
     if isinstance(proper, TupleType):
-        return proper.copy_modified(items=[without_shapes(item) for item in proper.items])
+        return proper.copy_modified(items=[map_arrays(item, change, functions) for item in proper.items])
     if isinstance(proper, UnionType):
-        return UnionType([without_shapes(item) for item in proper.items], proper.line)
+        return UnionType.make_union([map_arrays(item, change, functions) for item in proper.items], proper.line)
     if isinstance(proper, Instance) and proper.type.fullname == JAX_ARRAY:
-        return proper.copy_modified(args=[AnyType(TypeOfAny.special_form)] * len(proper.args))
+        return change(proper)
     if isinstance(proper, Instance) and proper.args:
-        return proper.copy_modified(args=[without_shapes(arg) for arg in proper.args])
+        return proper.copy_modified(args=[map_arrays(arg, change, functions) for arg in proper.args])
     return typ
+
+
+def without_shapes(typ: Type) -> Type:
+    """The type with every array in it unknown, those in signatures included."""
+    return map_arrays(
+        typ, lambda array: array.copy_modified(args=[AnyType(TypeOfAny.special_form)] * len(array.args)), True
+    )
+
+
+def renamed(typ: Type, prefix: str, forms: Forms) -> Type:
+    """The type with a prefix to every name in its shapes."""
+
+    def change(array: Instance) -> Type:
+        form = read_array(array)
+        if form is None or form.shape is None:
+            return array
+        return forms.with_shape(array, prefixed(form.shape, prefix), form.declared)
+
+    return map_arrays(typ, change)
+
+
+def prefixed(shape: Shape, prefix: str) -> str | None:
+    """The shape with a prefix to every name; None where its rank is open."""
+    if shape.variadic is not None:
+        return None
+    names = {name: Size.symbol(prefix + name) for name in shape.names}
+    sizes = [dim.size.substitute(names) if dim.kind == "size" and dim.size is not None else None for dim in shape.dims]
+    return format_shape(sizes, [dim.axes for dim in shape.dims], shape.pending)

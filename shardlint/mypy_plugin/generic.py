@@ -6,9 +6,9 @@ mypy reads JAX's own stubs, in which every function takes and returns the bare c
 
 from __future__ import annotations
 
-from mypy.nodes import COVARIANT
+from mypy.nodes import COVARIANT, Decorator, FuncDef, OverloadedFuncDef, Statement
 from mypy.plugin import ClassDefContext
-from mypy.types import AnyType, TypeOfAny, TypeVarId, TypeVarLikeType, TypeVarType
+from mypy.types import AnyType, CallableType, Type, TypeOfAny, TypeVarId, TypeVarLikeType, TypeVarType, UnboundType
 
 from shardlint.mypy_plugin.names import JAX_ARRAY
 
@@ -27,6 +27,26 @@ def make_array_generic(ctx: ClassDefContext) -> None:
     ctx.cls.type_vars = variables
     ctx.cls.info.type_vars = []
     ctx.cls.info.add_type_vars()
+    for statement in ctx.cls.defs.body:
+        _widen_self(statement)
+
+
+def _widen_self(node: Statement) -> None:
+    """Newer stubs let methods return ``Self``, which would claim that ``x.T`` has the shape of ``x``."""
+    if isinstance(node, OverloadedFuncDef):
+        for item in node.items:
+            _widen_self(item)
+    function = node.func if isinstance(node, Decorator) else node
+    if isinstance(function, FuncDef) and isinstance(function.type, CallableType):
+        function.type.ret_type = _without_self(function.type.ret_type)
+
+
+def _without_self(typ: Type) -> Type:
+    if isinstance(typ, UnboundType):
+        if typ.name.rpartition(".")[2] == "Self":
+            return UnboundType(JAX_ARRAY.rpartition(".")[2], line=typ.line, column=typ.column)
+        typ.args = tuple(_without_self(arg) for arg in typ.args)
+    return typ
 
 
 def open_dtypes(ctx: ClassDefContext) -> None:

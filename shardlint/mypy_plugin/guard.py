@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from mypy.errors import CompileError
@@ -32,8 +33,12 @@ class Guard:
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def typed(self, hook: Callable[[_T], Type] | None, what: str) -> Callable[[_T], Type] | None:
-        """A hook that gives a type; None stays None. ``what`` is the function or class the hook is of."""
+    def typed(self, find: Callable[[], Callable[[_T], Type] | None], what: str) -> Callable[[_T], Type] | None:
+        """The hook that ``find`` finds, which gives a type, or None. ``what`` is the function or class it is of."""
+        try:
+            hook = find()
+        except Exception as problem:  # noqa: BLE001  reported where the hook would be called
+            return partial(self._not_found, what=what, error=problem)
         if hook is None:
             return None
 
@@ -61,6 +66,10 @@ class Guard:
                 return ctx.default_signature
 
         return guarded
+
+    def _not_found(self, ctx: _T, what: str, error: Exception) -> Type:
+        self._report(what, error, ctx.api, ctx.context)
+        return _type_without_us(ctx)
 
     def failure(self, what: str, error: Exception) -> str:
         """The message of a failure; under ``--show-traceback`` the traceback is printed as well."""

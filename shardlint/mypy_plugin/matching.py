@@ -96,7 +96,7 @@ def match_arrays(
     want: ArrayForm, got: ArrayForm, bindings: Bindings, known: frozenset[str], promise: bool = False
 ) -> Problem | None:
     """Shape, then dtype, then sharding."""
-    sizes = sizes_of(got.shape, known)
+    sizes = _comparable(want, got, known)
     mismatch = unify(want.shape, sizes, bindings) if want.shape is not None else None
     if mismatch is not None:
         return Problem("", SHAPE, written(want), written(got), _detail(mismatch))
@@ -106,6 +106,17 @@ def match_arrays(
         return None
     detail = _axes_detail(want, got, known if promise else None)
     return None if detail is None else Problem("", AXES, written(want), written(got), detail)
+
+
+def _comparable(want: ArrayForm, got: ArrayForm, known: frozenset[str]) -> tuple[Size | None, ...] | None:
+    """The sizes of the value. A declared number that is split is global; the value may be a device's own part."""
+    sizes = sizes_of(got.shape, known)
+    if sizes is None or want.shape is None or want.shape.rank != len(sizes):
+        return sizes
+    pairs = zip(want.shape.dims, sizes, strict=True)
+    return tuple(
+        None if dim.axes and dim.size is not None and dim.size.constant is not None else size for dim, size in pairs
+    )
 
 
 def excluded(want: str | None, got: str | None) -> bool:

@@ -11,11 +11,16 @@ DIMS: Final = f"{STATIC}.dims"
 INFERRED: Final = f"{STATIC}.inferred"
 RETURNED: Final = f"{STATIC}.returned"
 ASSIGNED: Final = f"{STATIC}.assigned"
+CALLED: Final = f"{STATIC}.called"
 FAILED: Final = f"{STATIC}.failed"
+GLOBAL: Final = "global"
+"""The note at the text of a shape that stands outside all functions."""
 PREPARE: Final = f"{STATIC}.prepare"
 
 DTYPES_MODULE: Final = "shardtypes.dtypes"
 DTYPE_BASE: Final = "shardtypes.dtypes.ArrayDType"
+TYPED_SHARD_MAP: Final = "shardtypes.mapped.typed_shard_map"
+PYTREE_DATACLASS: Final = "shardtypes.pytrees.pytree_dataclass"
 STACKED: Final = frozenset({"shardtypes.stacked.Array"})
 ANNOTATED: Final = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
 

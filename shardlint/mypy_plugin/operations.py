@@ -7,16 +7,20 @@ from functools import lru_cache, partial
 
 from mypy.nodes import ARG_NAMED, ARG_POS, CallExpr, Context, RefExpr
 from mypy.plugin import AttributeContext, CheckerPluginInterface, FunctionContext, MethodContext
-from mypy.types import CallableType, Type, get_proper_type
+from mypy.types import Instance, Type, get_proper_type
 
 from shardlint import ops
 from shardlint import values as av
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
-from shardlint.mypy_plugin.errors import SHAPE, Reporter
-from shardlint.mypy_plugin.forms import Forms, read_array, without_shapes
+from shardlint.mypy_plugin.bindings import SingleBindings
+from shardlint.mypy_plugin.errors import AXES, SHAPE, Reporter
+from shardlint.mypy_plugin.fields import field_type
+from shardlint.mypy_plugin.forms import Forms, arrays_in, read_array, without_shapes
 from shardlint.mypy_plugin.names import JAX_ARRAY
+from shardlint.mypy_plugin.reading import Reader
 from shardlint.mypy_plugin.scopes import known_names
-from shardlint.mypy_plugin.values import array_value, type_of, value_of
+from shardlint.mypy_plugin.transformations import MAPPING, partial_call, partial_made, transformed
+from shardlint.mypy_plugin.values import array_value, type_of
 from shardtypes.lang.messages import fails_for
 
 _BINARY = {
@@ -28,10 +32,6 @@ _COMPARISONS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "
 _UNARY = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
 _REFLECTED = {name.replace("__", "__r", 1): op for name, op in _BINARY.items()}
 _ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
-
-_KEEPING_SHAPES = frozenset(
-    {"jax._src.ad_checkpoint.checkpoint", "jax._src.ad_checkpoint.checkpoint_wrapper", "jax._src.api.named_call"}
-)
 
 # Where JAX's private modules are public.
 _PUBLIC = (
@@ -63,22 +63,27 @@ class Operations:
     def __init__(self, forms: Forms, report: Reporter) -> None:
         self.forms = forms
         self.report = report
+        self.bindings = SingleBindings()
 
     def function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         """The hook of a function that has a model, or of one that transforms functions."""
         name = public_name(fullname)
         if name is not None:
             return partial(self._function, name=name)
-        return _transformation if fullname.startswith("jax.") and fullname not in _KEEPING_SHAPES else None
+        if fullname == "functools.partial":
+            return partial_made
+        if fullname.startswith("jax."):
+            return partial(transformed, name=fullname.rpartition(".")[2], forms=self.forms)
+        return _mapped if MAPPING.search(fullname) and not fullname.startswith("shardtypes.") else None
 
     def method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         """The hook of a method of arrays, or of calling a wrapped function of JAX (``jax.nn.relu`` is an object)."""
         owner, _, name = fullname.rpartition(".")
         if owner == JAX_ARRAY:
             return partial(self._method, name=name)
-        if name == "__call__" and owner.startswith("jax."):
-            return self._wrapped_function
-        return _opaque_call if fullname == "functools.partial.__call__" else None
+        if fullname == "functools.partial.__call__":
+            return partial_call
+        return self._wrapped_function if name == "__call__" else None
 
     def attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
         """The hook of ``x.T`` and the like."""
@@ -95,31 +100,40 @@ class Operations:
             return type_of(model(ops.OpContext(mesh=self.report.settings.mesh)), default, self.forms)
         except ops.OpError as error:
             witness = f"; {fails_for(error.witness)}" if error.witness and "fails for" not in error.message else ""
-            self.report(api, error.code, error.message.replace("?", "") + witness, at, SHAPE)
+            self.report(
+                api,
+                error.code,
+                error.message.replace("?", "") + witness,
+                at,
+                AXES if error.code[:3] == "ST3" else SHAPE,
+            )
             return default
 
     def _function(self, ctx: FunctionContext | MethodContext, name: str) -> Type:
-        given = _arguments(ctx, known_names(ctx.api))
+        given = _arguments(ctx, Reader(ctx.api, self.bindings))
         if given is None:
             return ctx.default_return_type
         args, kwargs = given
-        if not any(_has_array(value) for value in (*args, *kwargs.values())):
-            return ctx.default_return_type
         return self._run(lambda o: ops.apply(name, args, kwargs, o), ctx.default_return_type, ctx.api, ctx.context)
 
     def _wrapped_function(self, ctx: MethodContext) -> Type:
         callee = ctx.context.callee if isinstance(ctx.context, CallExpr) else None
         name = public_name(callee.fullname) if isinstance(callee, RefExpr) and callee.fullname else None
-        return self._function(ctx, name) if name is not None else ctx.default_return_type
+        if name is not None:
+            return self._function(ctx, name)
+        # ``custom_vjp[f32['B M']]``: a generic class of wrapped functions, whose result has the sizes of their bodies
+        owner = get_proper_type(ctx.type)
+        wrapper = isinstance(owner, Instance) and any(True for arg in owner.args for _ in arrays_in(arg))
+        return without_shapes(ctx.default_return_type) if wrapper else ctx.default_return_type
 
     def _method(self, ctx: MethodContext, name: str) -> Type:
         form = read_array(ctx.type)
         if form is None:
             return ctx.default_return_type
-        known = known_names(ctx.api)
-        receiver = array_value(form, known)
+        reader = Reader(ctx.api, self.bindings)
+        receiver = array_value(form, reader.known)
         if len(ctx.args) == 1 and len(ctx.args[0]) == 1:
-            other = value_of(ctx.args[0][0], ctx.arg_types[0][0], known)
+            other = reader.value(ctx.args[0][0], ctx.arg_types[0][0])
             binary = _BINARY.get(name) or _COMPARISONS.get(name) or _REFLECTED.get(name)
             if binary is not None and not (_has_array(receiver) or _has_array(other)):
                 return ctx.default_return_type
@@ -137,7 +151,7 @@ class Operations:
             return self._operator(ctx, lambda o: ops.unary(_UNARY[name], receiver, o))
         if name.startswith("__"):
             return ctx.default_return_type
-        given = _arguments(ctx, known)
+        given = _arguments(ctx, reader)
         if given is None:
             return ctx.default_return_type
         args, kwargs = given
@@ -156,20 +170,14 @@ class Operations:
     def _field(self, ctx: AttributeContext) -> Type:
         """A field of ``Array['layers', Layer]`` has the dimensions of the stack in front."""
         prefix = stacked_prefix(ctx.type)
-        if prefix is None:
+        if prefix is None and not any(True for _ in arrays_in(ctx.default_attr_type)):
             return ctx.default_attr_type
-        text_type = ctx.api.named_generic_type("builtins.str", [])
-        return stack(prefix, ctx.default_attr_type, text_type, self.forms)
+        typ = field_type(ctx, self.forms, self.bindings)
+        return typ if prefix is None else stack(prefix, typ, ctx.api.named_generic_type("builtins.str", []), self.forms)
 
 
-def _transformation(ctx: FunctionContext) -> Type:
-    """A function that JAX has transformed: ``vmap`` keeps the Python type, but not the shapes."""
-    result = get_proper_type(ctx.default_return_type)
-    return without_shapes(result) if isinstance(result, CallableType) else ctx.default_return_type
-
-
-def _opaque_call(ctx: MethodContext) -> Type:
-    """A call whose arguments were not unified: its result would speak of the callee's sizes."""
+def _mapped(ctx: FunctionContext) -> Type:
+    """The function of another library that maps one, or the decorator that will; ``typed_shard_map`` keeps it."""
     return without_shapes(ctx.default_return_type)
 
 
@@ -180,14 +188,14 @@ def _has_array(value: av.Value) -> bool:
 
 
 def _arguments(
-    ctx: FunctionContext | MethodContext, known: frozenset[str]
+    ctx: FunctionContext | MethodContext, reader: Reader
 ) -> tuple[list[av.Value], dict[str, av.Value]] | None:
     """The arguments of a call, None where ``*args`` or ``**kwargs`` hide them."""
     args: list[av.Value] = []
     kwargs: dict[str, av.Value] = {}
     for types, kinds, names, expressions in zip(ctx.arg_types, ctx.arg_kinds, ctx.arg_names, ctx.args, strict=True):
         for typ, kind, keyword, expression in zip(types, kinds, names, expressions, strict=True):
-            value = value_of(expression, typ, known)
+            value = reader.value(expression, typ)
             if kind == ARG_POS:
                 args.append(value)
             elif kind == ARG_NAMED and keyword is not None:

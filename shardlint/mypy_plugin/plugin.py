@@ -28,18 +28,21 @@ from shardlint.mypy_plugin import calls, parallel
 from shardlint.mypy_plugin.annotations import annotated, array_annotation, stacked_annotation
 from shardlint.mypy_plugin.checks import PromiseChecks
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
+from shardlint.mypy_plugin.fields import mark_tree
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.guard import Guard
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
     ASSIGNED,
+    CALLED,
     DTYPE_BASE,
     DTYPES,
     DTYPES_MODULE,
     FAILED,
     JAX_ARRAY,
     PREPARE,
+    PYTREE_DATACLASS,
     RETURNED,
     STACKED,
     STATIC,
@@ -49,7 +52,7 @@ from shardlint.mypy_plugin.rewrite import fail_in, mentions_annotations, rewrite
 from shardlint.mypy_plugin.settings import read_settings
 
 NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
-FORMAT = 2
+FORMAT = 4
 """Part of the cache key: raise it when what the plugin stores in types changes."""
 
 INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
@@ -95,6 +98,7 @@ class ShardtypesPlugin(Plugin):
         return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if changed else []
 
     def _prepare(self, file: MypyFile) -> bool:
+        self.operations.bindings.forget()
         try:
             return rewrite(file)
         except Exception as error:  # noqa: BLE001  there is no context to report it in: the file itself reports it
@@ -124,21 +128,24 @@ class ShardtypesPlugin(Plugin):
         except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
             ctx.api.fail(self.guard.failure(f"reading {file.path}", error), ctx.call, code=INTERNAL)
 
+    def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        return mark_tree if fullname == PYTREE_DATACLASS else None
+
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == JAX_ARRAY:
             return make_array_generic
         return open_dtypes if fullname == DTYPE_BASE else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+        return self.guard.typed(lambda: self._annotation_hook(fullname), fullname)
+
+    def _annotation_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
         module, _, name = fullname.rpartition(".")
-        hook: Callable[[AnalyzeTypeContext], Type] | None = None
         if module == DTYPES_MODULE and name in DTYPES:
-            hook = partial(array_annotation, dtype=name, forms=self.forms, report=self.report)
-        elif fullname in STACKED:
-            hook = partial(stacked_annotation, forms=self.forms, report=self.report)
-        elif fullname in ANNOTATED:
-            hook = partial(annotated, forms=self.forms, report=self.report)
-        return self.guard.typed(hook, fullname)
+            return partial(array_annotation, dtype=name, forms=self.forms, report=self.report)
+        if fullname in STACKED:
+            return partial(stacked_annotation, forms=self.forms, report=self.report)
+        return partial(annotated, forms=self.forms, report=self.report) if fullname in ANNOTATED else None
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
         if fullname.startswith((*UNTOUCHED, STATIC)):
@@ -151,15 +158,21 @@ class ShardtypesPlugin(Plugin):
         return self.guard.signature(partial(calls.call_signature, forms=self.forms, report=self.report), fullname)
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
-        own = {RETURNED: self.checks.returned, ASSIGNED: self.checks.assigned, FAILED: self.checks.failed}
-        hook = own.get(fullname) or self.operations.function_hook(fullname)
-        return self.guard.typed(hook, public_name(fullname) or fullname)
+        own = {
+            RETURNED: self.checks.returned,
+            ASSIGNED: self.checks.assigned,
+            CALLED: self.checks.called,
+            FAILED: self.checks.failed,
+        }
+        if fullname in own:
+            return self.guard.typed(lambda: own[fullname], fullname)
+        return self.guard.typed(lambda: self.operations.function_hook(fullname), public_name(fullname) or fullname)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        return self.guard.typed(self.operations.method_hook(fullname), fullname)
+        return self.guard.typed(lambda: self.operations.method_hook(fullname), fullname)
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
-        return self.guard.typed(self.operations.attribute_hook(fullname), fullname)
+        return self.guard.typed(lambda: self.operations.attribute_hook(fullname), fullname)
 
 
 def _is_users(module: str, path: str) -> bool:

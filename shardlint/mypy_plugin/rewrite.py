@@ -2,8 +2,7 @@
 
 Two things that no hook can do later. A lone word in an annotation (``f32['batch']``) looks to mypy like a forward
 reference; here it becomes a string again. And mypy has no hook for ``return`` and for assignments to annotated
-variables, so their values pass through two functions of a stub, which have hooks. mypy's visitors are compiled and
-cannot be subclassed: this walks by hand.
+variables, so their values pass through two functions of a stub, which have hooks.
 """
 
 from __future__ import annotations
@@ -23,15 +22,12 @@ from mypy.nodes import (
     Decorator,
     Expression,
     ExpressionStmt,
-    ForStmt,
     FuncDef,
     FuncItem,
-    IfStmt,
     ImportAll,
     ImportFrom,
     IndexExpr,
     ListExpr,
-    MatchStmt,
     MemberExpr,
     MypyFile,
     NameExpr,
@@ -41,10 +37,7 @@ from mypy.nodes import (
     Statement,
     StrExpr,
     TempNode,
-    TryStmt,
     TupleExpr,
-    WhileStmt,
-    WithStmt,
 )
 from mypy.types import (
     CallableArgument,
@@ -58,8 +51,9 @@ from mypy.types import (
     UnpackType,
 )
 
+from shardlint.mypy_plugin import walking
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING, MODULE
-from shardlint.mypy_plugin.names import ASSIGNED, DTYPES, FAILED, RETURNED, STATIC
+from shardlint.mypy_plugin.names import ASSIGNED, CALLED, DTYPES, FAILED, GLOBAL, RETURNED, STATIC
 
 STACKING = "Array"
 _NAMES = "|".join((*DTYPES, STACKING)).encode()
@@ -73,7 +67,7 @@ def local_name(qualname: str) -> str:
 
 
 _STUB_NAMES: list[tuple[str, str | None]] = [
-    (q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, FAILED)
+    (q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, CALLED, FAILED)
 ]
 STUB_IMPORT = f"from {STATIC} import " + ", ".join(f"{name} as {local}" for name, local in _STUB_NAMES)
 
@@ -122,6 +116,7 @@ def rewrite(file: MypyFile, stub_imported: bool = False) -> bool:
         return False
     walk = _Walk(heads)
     walk.statements(file.defs, inside_function=False)
+    walk.nameless_calls(file.defs)
     if walk.wrapped and not stub_imported:
         file.defs.insert(0, _stub_import(file))
     return walk.wrapped
@@ -227,6 +222,8 @@ class _Walk:
             self.class_body(node)
         elif isinstance(node, AssignmentStmt):
             self.assignment(node, wrap=True)
+            if not inside_function:
+                mark_global(node.type)
         elif isinstance(node, ReturnStmt):
             if node.expr is not None:
                 self.expression(node.expr)
@@ -235,7 +232,7 @@ class _Walk:
         elif isinstance(node, ExpressionStmt):
             self.expression(node.expr)
         else:
-            for inner in _blocks(node):
+            for inner in walking.blocks(node):
                 self.block(inner, inside_function, returns)
 
     def class_body(self, node: ClassDef) -> None:
@@ -263,6 +260,14 @@ class _Walk:
         elif is_array and wrap:
             node.rvalue = self.wrap(node.rvalue, ASSIGNED)
 
+    def nameless_calls(self, nodes: Sequence[Statement]) -> None:
+        """mypy calls no hook where the function is the value of an expression, so that value passes through one."""
+        for statement in walking.statements(nodes):
+            for expression in walking.expressions(statement):
+                for node in walking.below(expression):
+                    if isinstance(node, CallExpr) and isinstance(node.callee, (CallExpr, IndexExpr, ConditionalExpr)):
+                        node.callee = self.pass_through(node.callee, CALLED)
+
     def wrap(self, node: Expression, function: str) -> Expression:
         """The expression passed through a function of the stub: each item of a tuple, each branch of a choice."""
         if isinstance(node, TupleExpr):
@@ -276,6 +281,9 @@ class _Walk:
             return node  # displays and lambdas need the expected type, None and constants are no arrays
         if isinstance(node, NameExpr) and node.name in ("None", "NotImplemented"):
             return node
+        return self.pass_through(node, function)
+
+    def pass_through(self, node: Expression, function: str) -> CallExpr:
         self.wrapped = True
         callee = NameExpr(local_name(function))
         call = CallExpr(callee, [node], [ARG_POS], [None])
@@ -284,20 +292,16 @@ class _Walk:
         return call
 
 
-def _blocks(node: Statement) -> list[Block | None]:
-    if isinstance(node, (IfStmt,)):
-        return [*node.body, node.else_body]
-    if isinstance(node, (ForStmt, WhileStmt)):
-        return [node.body, node.else_body]
-    if isinstance(node, WithStmt):
-        return [node.body]
-    if isinstance(node, TryStmt):
-        return [node.body, *node.handlers, node.else_body, node.finally_body]
-    if isinstance(node, MatchStmt):
-        return list(node.bodies)
-    if isinstance(node, Block):
-        return [node]
-    return []
+def mark_global(node: Type | None) -> None:
+    """Note at the texts of a type that their names are those of no function."""
+    if isinstance(node, RawExpressionType):
+        node.note = GLOBAL
+    elif isinstance(node, UnboundType):
+        for arg in node.args:
+            mark_global(arg)
+    elif isinstance(node, (UnionType, TupleType)):
+        for item in node.items:
+            mark_global(item)
 
 
 def _as_text(arg: Type) -> Type:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mypy.nodes import EllipsisExpr, Expression, IntExpr, NameExpr, RefExpr, SliceExpr, TupleExpr, UnaryExpr
-from mypy.types import Instance, LiteralType, NoneType, TupleType, Type, get_proper_type
+from mypy.nodes import EllipsisExpr, Expression, IntExpr, NameExpr, RefExpr, UnaryExpr
+from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, get_proper_type
 
 from shardlint import values as av
 from shardlint.mypy_plugin.forms import ArrayForm, Forms, class_of_dtype, read_array, shown, sizes_of
@@ -24,25 +24,19 @@ def array_value(form: ArrayForm, known: frozenset[str]) -> av.ArrayValue:
     return av.ArrayValue(dims, dtype)
 
 
-def value_of(expression: Expression | None, typ: Type, known: frozenset[str]) -> av.Value:
-    """What is known of an argument, from how it is written and from its type."""
-    written = _written(expression, known) if expression is not None else None
-    if written is not None:
-        return written
-    proper = get_proper_type(typ)
-    form = read_array(proper)
+def value_of_type(typ: ProperType, known: frozenset[str]) -> av.Value:
+    """What a type alone tells."""
+    form = read_array(typ)
     if form is not None:
         return array_value(form, known)
-    if isinstance(proper, NoneType):
+    if isinstance(typ, NoneType):
         return av.Literal(None)
-    if isinstance(proper, LiteralType):
-        return _constant(proper)
-    if isinstance(proper, TupleType):
-        inner = expression.items if isinstance(expression, TupleExpr) else [None] * len(proper.items)
-        items = [value_of(node, item, known) for node, item in zip(inner, proper.items, strict=False)]
-        return av.SequenceValue(tuple(items))
-    if isinstance(proper, Instance):
-        return _instance(proper)
+    if isinstance(typ, LiteralType):
+        return _constant(typ)
+    if isinstance(typ, TupleType):
+        return av.SequenceValue(tuple(value_of_type(get_proper_type(item), known) for item in typ.items))
+    if isinstance(typ, Instance):
+        return _instance(typ)
     return av.Unknown("an argument of unknown type")
 
 
@@ -63,8 +57,8 @@ def _constant(literal: LiteralType) -> av.Value:
     return av.Literal(value)
 
 
-def _written(node: Expression, known: frozenset[str]) -> av.Value | None:
-    """Constants, slices and dtypes, which types do not tell."""
+def written_value(node: Expression) -> av.Value | None:
+    """Constants and dtypes, which types do not tell."""
     if isinstance(node, IntExpr):
         return av.IntValue(Size.const(node.value))
     if isinstance(node, UnaryExpr) and node.op == "-" and isinstance(node.expr, IntExpr):
@@ -73,17 +67,7 @@ def _written(node: Expression, known: frozenset[str]) -> av.Value | None:
         return av.Literal(...)
     if isinstance(node, NameExpr) and node.name == "None":
         return av.Literal(None)
-    if isinstance(node, SliceExpr):
-        return av.SliceValue(*(_bound(part) for part in (node.begin_index, node.end_index, node.stride)))
-    if isinstance(node, RefExpr):
-        return _dtype(node.fullname)
-    return None
-
-
-def _bound(node: Expression | None) -> av.Value:
-    if node is None:
-        return av.Literal(None)
-    return _written(node, frozenset()) or av.IntValue(None)
+    return _dtype(node.fullname) if isinstance(node, RefExpr) else None
 
 
 def _dtype(fullname: str) -> av.DTypeValue | None:
