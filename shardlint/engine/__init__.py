@@ -29,7 +29,7 @@ _Task: TypeAlias = "tuple[ir.Function, ClassValue | None, Frame]"
 __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
 
 
-_RANKS = (0, 1, 2, 3)  # how many dimensions ``*name`` may stand for
+_RANKS = (1, 2, 3)  # how many dimensions ``*name`` may stand for; none at all is a case of its own, seldom meant
 
 
 class HasMesh(Protocol):
@@ -131,7 +131,7 @@ class run:
             finally:
                 runs.append(it.events)
                 it.events = before
-        for key, event in runs[1].items():
+        for key, event in runs[0].items():
             if all(key in one for one in runs):
                 it.events.setdefault(key, event)
 
