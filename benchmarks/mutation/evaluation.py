@@ -42,7 +42,7 @@ class Worker:
         self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
-        answer = self._start()
+        answer = self._start(True)
         failed = {original.program.name: "no answer"}
         self.baseline = Baseline({}, failed) if answer is None else Baseline(answer["runs"], answer["failed"])
 
@@ -52,9 +52,9 @@ class Worker:
         function = case.mutant.function
         # A class, or the module itself: every call may run it.
         calls = [n for n, entered in first.runs.items() if function in entered] or list(first.runs)
-        if self._process is None:
-            self._start()
-        answer = self._ask({"calls": calls, "sources": _sources(case, self._way)})
+        if self._process is None and self._start(False) is None:
+            return Truth("none", "no answer")
+        answer = self._ask({"calls": calls, "sources": _sources(case, self._way)}, self._seconds)
         if answer is None:
             return Truth("none", "no answer")
         verdict, why, lines = answer
@@ -67,7 +67,7 @@ class Worker:
             self._process.wait()
             self._process = None
 
-    def _start(self) -> Any:
+    def _start(self, baseline: bool) -> Any:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.mutation.worker"],
             stdin=subprocess.PIPE,
@@ -77,15 +77,15 @@ class Worker:
         )
         self._lines = queue.Queue()
         threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
-        return self._ask(self._first)
+        return self._ask({**self._first, "baseline": baseline}, 5 * self._seconds)
 
-    def _ask(self, job: Mapping[str, Any]) -> Any:
+    def _ask(self, job: Mapping[str, Any], seconds: float) -> Any:
         process = self._process
         assert process is not None and process.stdin is not None
         try:
             process.stdin.write(json.dumps(job) + "\n")
             process.stdin.flush()
-            line = self._lines.get(timeout=self._seconds)
+            line = self._lines.get(timeout=seconds)
         except (queue.Empty, OSError):
             line = ""
         if not line:

@@ -70,6 +70,11 @@ def runs(modules: Mapping[str, types.ModuleType]) -> tuple[dict[str, Run], float
     return found, 1e-4
 
 
+def has_layouts(modules: Mapping[str, types.ModuleType]) -> bool:
+    """Whether the layouts of results are compared, which takes a run on eight devices."""
+    return "flax_logical.train" in modules
+
+
 def _annotated(function: Callable[..., Any], d: int, t: int) -> Outcome:
     """A function of annotated arrays, called with drawn numbers; every dimension divides by eight."""
     hints = typing.get_type_hints(inspect.unwrap(function))
