@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
+import os
 import re
 import sys
 import types
@@ -54,6 +56,7 @@ class PackageHook:
         added = [finder for finder in sys.meta_path if finder not in before]
         self._finders = [_InFront(finder, self._test_files) for finder in added if isinstance(finder, MetaPathFinder)]
         sys.meta_path[:] = [*self._finders, *before]
+        _leave_out_of_source_lines()
         self._recording, self._counters = _stats.recording, _stats.exchange()
         _stats.record(True)
 
@@ -69,6 +72,16 @@ class PackageHook:
     def never_imported(self) -> tuple[str, ...]:
         """Packages that no test imported, so that nothing in them was checked."""
         return tuple(name for name in self.packages if name not in sys.modules)
+
+
+@functools.cache
+def _leave_out_of_source_lines() -> None:
+    """Have JAX name the user's lines, not ours, as those that an operation comes from; where it can be told to."""
+    from jax._src import source_info_util
+
+    register = getattr(source_info_util, "register_exclusion", None)
+    if register is not None:
+        register(os.path.dirname(str(_stats.__file__)))
 
 
 class _InFront(MetaPathFinder):

@@ -195,7 +195,7 @@ class Run:
             )
         for text in self.facts.leaks:
             terminalreporter.line(f"undone for the tests after it: {text}")
-        for line in summary.lines(total, self.hook.packages):
+        for line in summary.lines(total, self.hook.packages, self.config.rootpath):
             terminalreporter.line(line)
         if self.options.report is not None:
             terminalreporter.line(report.write(total, self.options.report, self.config.rootpath))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pytest_shardtypes.coverage import Coverage
 
@@ -10,8 +11,8 @@ LISTED = 20
 COULD_NOT_TELL = "could not tell"  # how such a verdict begins
 
 
-def lines(coverage: Coverage, packages: Sequence[str]) -> Iterator[str]:
-    """What a run checked in ``packages`` and what it did not, a line each."""
+def lines(coverage: Coverage, packages: Sequence[str], root: Path) -> Iterator[str]:
+    """What a run checked in ``packages`` and what it did not, a line each. ``root`` shortens the names of files."""
     checks = ", ".join(f"{count} {kind}" for kind, count in sorted(coverage.checks.items(), reverse=True))
     yield f"checks run: {checks or _none(coverage, packages)}"
     for reason, count in sorted(coverage.not_possible.items()):
@@ -30,7 +31,9 @@ def lines(coverage: Coverage, packages: Sequence[str]) -> Iterator[str]:
     if coverage.declared:
         reached = len(coverage.declared) - len(coverage.unreached)
         yield f"annotated functions reached: {reached} of {len(coverage.declared)}"
-    yield from _listed("never called by a test", [f"{name} ({coverage.declared[name]})" for name in coverage.unreached])
+    yield from _listed(
+        "never called by a test", [f"{name} ({_place(coverage.declared[name], root)})" for name in coverage.unreached]
+    )
     if coverage.dimensions:
         verified = len(coverage.dimensions) - len(coverage.unverified)
         yield f"sharded dimensions verified where their axis is larger than 1: {verified} of {len(coverage.dimensions)}"
@@ -38,6 +41,10 @@ def lines(coverage: Coverage, packages: Sequence[str]) -> Iterator[str]:
         "sharding never verified",
         [f"{name}, {role}, dimension {dim} over {axis}" for name, role, dim, axis in coverage.unverified],
     )
+
+
+def _place(place: str, root: Path) -> str:
+    return str(Path(place).relative_to(root)) if Path(place).is_relative_to(root) else place
 
 
 def _none(coverage: Coverage, packages: Sequence[str]) -> str:

@@ -97,7 +97,9 @@ class Trace(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What is wrong and where, in the user's code only."""
         if isinstance(excinfo.value, Wrong):
-            return "\n".join([f"E   {excinfo.value}", *_frames(excinfo.value.__cause__, self.path)])
+            return "\n".join(
+                [f"E   {excinfo.value}", *_frames(excinfo.value.__cause__, self.path, self.config.rootpath)]
+            )
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -145,12 +147,13 @@ def _with_self(method: types.FunctionType, cls: type) -> Callable[..., Any]:
     return copy
 
 
-def _frames(error: BaseException | None, path: Path) -> Iterator[str]:
+def _frames(error: BaseException | None, path: Path, root: Path) -> Iterator[str]:
     """The lines of the module that led to the error."""
+    shown = path.relative_to(root) if path.is_relative_to(root) else path
     tb = error.__traceback__ if error is not None else None
     while tb is not None:
         if tb.tb_frame.f_code.co_filename == str(path):
-            yield f"{path}:{tb.tb_lineno}: in {tb.tb_frame.f_code.co_name}"
+            yield f"{shown}:{tb.tb_lineno}: in {tb.tb_frame.f_code.co_name}"
         tb = tb.tb_next
 
 
