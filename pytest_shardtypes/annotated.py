@@ -8,7 +8,8 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-from shardtypes.checked import _closure, _globals, array_annotation
+from shardtypes.annotation_checks import array_annotation
+from shardtypes.checked import _closure, _globals
 from shardtypes.dtypes import shape_of_type
 from shardtypes.tracing import _has_arrays
 
@@ -52,7 +53,14 @@ def _holds(function: Any, result: bool) -> bool:
     except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
         # Annotations of names that exist for type checkers only.
         return any("['" in str(text) or '["' in str(text) for name, text in texts.items() if name in parameters)
-    return any(_has_arrays(hint) for name, hint in hints.items() if name in parameters)
+    return any(_arrays_in(hint) for name, hint in hints.items() if name in parameters)
+
+
+def _arrays_in(hint: Any) -> bool:
+    try:
+        return _has_arrays(hint)
+    except (NameError, AttributeError, RecursionError):  # a type whose own annotations do not resolve
+        return False
 
 
 def declared_axes(function: Any) -> Iterator[tuple[str, int, str]]:

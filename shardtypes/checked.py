@@ -16,25 +16,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-import jax
-from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo, _suppression
-from typeguard._checkers import check_type_internal
+from typeguard import TypeCheckMemo, _suppression
 
-from shardtypes import _stats, messages
+from shardtypes import _stats
+from shardtypes.annotation_checks import CONFIG, Checker, compile_annotation
 from shardtypes.array_check import abandon
-from shardtypes.dtypes import ArrayType, array_spec
-from shardtypes.errors import ShardTypeError
+from shardtypes.generators import Checks as GeneratorChecks
+from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import View, current_view
-from shardtypes.scopes import Site, Table, _current, enter_table, leave_table
+from shardtypes.scopes import Site, Table, current_table, enter_table, leave_table
 from shardtypes.switches import checks_on, switched_off
-from shardtypes.typeguard_door import at_site, register_with_typeguard
+from shardtypes.typeguard_door import register_with_typeguard
 
 F = TypeVar("F")
-Checker = Callable[[Any, Table, View, Site], None]
-
-# Arrays in a list are all checked, not only the first.
-_CONFIG = TypeCheckConfiguration(collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS)
-
 _MISSING = object()
 
 
@@ -53,82 +47,7 @@ class _Plan:
     rest: tuple[int, Checker, Site] | None
     keywords: tuple[frozenset[str], Checker, Site] | None
     result: tuple[Checker, Site] | None
-
-
-def array_annotation(annotation: Any) -> ArrayType | None:
-    """The array type that an annotation stands for: ``f32['…']``, or ``Annotated[jax.Array, f32['…']]``."""
-    if isinstance(annotation, ArrayType):
-        return annotation
-    if typing.get_origin(annotation) is typing.Annotated:
-        base, *extras = typing.get_args(annotation)
-        if base is jax.Array or isinstance(base, ArrayType):
-            return next((extra for extra in extras if isinstance(extra, ArrayType)), array_annotation(base))
-    return None
-
-
-def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
-    """The check of one annotation; None where anything is allowed."""
-    if annotation is inspect.Parameter.empty or annotation is Any or annotation is object:
-        return None
-    array = array_annotation(annotation)
-    if array is not None:
-        return array_spec(array).check
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        members = typing.get_args(annotation)
-        if any(array_annotation(member) is not None for member in members):
-            return _compile_union(members, memo)
-
-    def by_typeguard(value: Any, table: Table, view: View, site: Site) -> None:
-        with at_site(site):
-            try:
-                check_type_internal(value, annotation, memo)
-            except TypeCheckError as error:
-                if getattr(error, "site", None) is None:
-                    error.append_path_element(str(site))
-                raise
-
-    return by_typeguard
-
-
-def _compile_union(members: tuple[Any, ...], memo: TypeCheckMemo) -> Checker:
-    """A union with arrays in it: the first member that fits is it, and what the others bound is forgotten."""
-    optional = type(None) in members
-    checks = [compile_annotation(member, memo) for member in members if member is not type(None)]
-    if len(checks) == 1 and optional and (only := checks[0]) is not None:
-
-        def check_optional(value: Any, table: Table, view: View, site: Site) -> None:
-            if value is not None:
-                only(value, table, view, site)
-
-        return check_optional
-    declared = " | ".join(type_text(member) for member in members)
-
-    def check_union(value: Any, table: Table, view: View, site: Site) -> None:
-        __tracebackhide__ = True
-        if value is None and optional:
-            return
-        failures: list[str] = []
-        for check in checks:
-            if check is None:
-                return  # anything is allowed
-            mark = table.mark()
-            try:
-                check(value, table, view, site)
-            except TypeCheckError as error:
-                table.rollback(mark)
-                failures.append(str(error).removeprefix(str(site)).lstrip(": "))
-            else:
-                return
-        raise ShardTypeError(messages.no_member(declared, failures), site)
-
-    return check_union
-
-
-def type_text(annotation: Any) -> str:
-    """An annotation as its author writes it."""
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation.__name__ if annotation is not type(None) else "None"
-    return repr(annotation)
+    generator: GeneratorChecks
 
 
 def display_name(function: Any) -> str:
@@ -167,12 +86,15 @@ def _make_plan(function: Any, local_names: dict[str, Any]) -> _Plan:
     display = display_name(function)
     module = getattr(function, "__module__", None) or ""
     names = {**local_names, **_closure(function)}
-    memo = TypeCheckMemo(_globals(function), names, config=_CONFIG)
+    memo = TypeCheckMemo(_globals(function), names, config=CONFIG)
     annotations = getattr(inner, "__annotations__", {})
+
+    resolved: dict[str, Any] = {}
 
     def checker(name: str) -> Checker | None:
         try:
             annotation = _resolve(annotations.get(name, inspect.Parameter.empty), name, function, names)
+            resolved[name] = annotation
         except NameError as error:
             _stats.count_not_possible(f"annotation of {display}({name}) not checked: {error}")
             return None
@@ -199,7 +121,12 @@ def _make_plan(function: Any, local_names: dict[str, Any]) -> _Plan:
             parameters.append(_Parameter(at, parameter.name, default, check, site))
     returned = checker("return") if "return" in annotations else None
     result = (returned, Site(display, "the result", module)) if returned else None
-    return _Plan(tuple(parameters), rest, keywords, result)
+    yields: list[Checker | None] = [None, None, None]
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        parts = parts_of(resolved.get("return"))
+        yields = [compile_annotation(part, memo) for part in parts] if parts is not None else yields
+    generator = GeneratorChecks(yields[0], yields[1], yields[2], display, module)
+    return _Plan(tuple(parameters), rest, keywords, result, generator)
 
 
 def _check_arguments(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View) -> None:
@@ -249,6 +176,8 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
     _stats.declare_function(f"{getattr(function, '__module__', '')}.{checks.display}", _place(function))
     if inspect.iscoroutinefunction(function):
         return _wrap_coroutine(checks)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return _wrap_generator(checks)
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -256,7 +185,7 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
         if not checks_on() or _suppression.type_checks_suppressed:
             return function(*args, **kwargs)
         plan = checks._plan or checks.plan
-        table = _current.get()
+        table = current_table()
         view = current_view()
         if table is None or fresh:
             table = Table()
@@ -299,7 +228,7 @@ def _wrap_coroutine(checks: _Checks) -> Any:
         if not checks_on() or _suppression.type_checks_suppressed:
             return await function(*args, **kwargs)
         plan, view = checks.plan, current_view()
-        table = _current.get()
+        table = current_table()
         token = None
         if table is None or checks.fresh:
             table = Table()
@@ -316,6 +245,27 @@ def _wrap_coroutine(checks: _Checks) -> Any:
         finally:
             if token is not None:
                 leave_table(token)
+
+    checked.__shardtypes_checked__ = checks  # type: ignore[attr-defined]  # as above
+    return checked
+
+
+def _wrap_generator(checks: _Checks) -> Any:
+    """Arguments are checked at the call; from then on the generator has a table of its own."""
+    function = checks.function
+    start: Any = run_async if inspect.isasyncgenfunction(function) else run
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # pytest shows the call, not how it was checked
+        if not checks_on() or _suppression.type_checks_suppressed:
+            return function(*args, **kwargs)
+        shared = None if checks.fresh else current_table()
+        table = Table() if shared is None else shared.copy()
+        _check_arguments(checks.plan, args, kwargs, table, current_view())
+        if _stats.recording:
+            _stats.count_function(f"{function.__module__}.{checks.display}")
+        return start(function(*args, **kwargs), checks.plan.generator, table)
 
     checked.__shardtypes_checked__ = checks  # type: ignore[attr-defined]  # as above
     return checked
@@ -349,11 +299,13 @@ def _wrap_class(target: type, local_names: dict[str, Any]) -> type:
         elif isinstance(member, (classmethod, staticmethod)):
             setattr(target, name, type(member)(_wrap(member.__func__, False, local_names)))
         elif isinstance(member, property):
-            parts = [
-                _wrap(f, False, local_names) if f is not None else None for f in (member.fget, member.fset, member.fdel)
-            ]
-            setattr(target, name, property(parts[0], parts[1], parts[2], member.__doc__))
+            setattr(target, name, _wrap_property(member, False, local_names))
     return target
+
+
+def _wrap_property(member: property, fresh: bool, local_names: dict[str, Any]) -> property:
+    parts = [_wrap(f, fresh, local_names) if f is not None else None for f in (member.fget, member.fset, member.fdel)]
+    return property(parts[0], parts[1], parts[2], member.__doc__)
 
 
 @overload
@@ -381,6 +333,8 @@ def typechecked(target: Any = None, *, scope: bool = False) -> Any:
         return _wrap_class(target, local_names)
     if isinstance(target, (classmethod, staticmethod)):
         return type(target)(_wrap(target.__func__, scope, local_names))
+    if isinstance(target, property):
+        return _wrap_property(target, scope, local_names)
     earlier = getattr(target, "__shardtypes_checked__", None)
     if earlier is not None:
         return _wrap(earlier.function, True, local_names) if scope and not earlier.fresh else target

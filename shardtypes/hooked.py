@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from typeguard import TypeCheckMemo
 
 from shardtypes import _stats
-from shardtypes.checked import _CONFIG, _mentioned, _wrap, compile_annotation
+from shardtypes.annotation_checks import CONFIG, compile_annotation
+from shardtypes.checked import _mentioned, _wrap
 from shardtypes.meshes import current_view
 from shardtypes.scopes import Site, shared_table
 from shardtypes.switches import checks_on
@@ -39,7 +40,7 @@ def local(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
     except NameError as error:
         _stats.count_not_possible(f"annotation of {where}, variable {name!r} not checked: {error}")
         return value
-    check = compile_annotation(declared, TypeCheckMemo(names, {}, config=_CONFIG))
+    check = compile_annotation(declared, TypeCheckMemo(names, {}, config=CONFIG))
     if check is not None:
         with shared_table() as table:
             check(value, table, current_view(), Site(where, f"variable {name!r}", names.get("__name__", "")))

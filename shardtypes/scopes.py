@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from asyncio import current_task
+from asyncio.events import _get_running_loop  # the public one raises where none runs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import get_ident
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -63,7 +66,7 @@ class Deferred:
 class Table:
     """Bindings of one scope. Sizes are ints, or the symbolic dimensions of an abstract trace."""
 
-    __slots__ = ("closed", "deferred", "parent", "places", "sizes", "variadics")
+    __slots__ = ("closed", "deferred", "owner", "parent", "places", "sizes", "variadics")
 
     def __init__(self) -> None:
         self.sizes: dict[str, Any] = {}
@@ -73,6 +76,14 @@ class Table:
         self.deferred: list[Deferred] = []
         self.parent: Table | None = None
         self.closed = False
+        self.owner: Any = None
+
+    def copy(self) -> Table:
+        """A table with the same sizes, to go its own way."""
+        made = Table()
+        made.sizes, made.places = dict(self.sizes), dict(self.places)
+        made.variadics, made.deferred = dict(self.variadics), list(self.deferred)
+        return made
 
     def bind(self, name: str, size: Any, site: Site, dim: int | None) -> None:
         """Record the size of a name met for the first time."""
@@ -105,14 +116,27 @@ class Table:
 _current: ContextVar[Table | None] = ContextVar("shardtypes_scope", default=None)
 
 
+def _runner() -> Any:
+    """The asyncio task that runs here, else the thread."""
+    loop = _get_running_loop()
+    task = None if loop is None else current_task(loop)
+    return get_ident() if task is None else task
+
+
 def current_table() -> Table | None:
-    """The table in force on this thread or task, None outside every scope and checked call."""
-    return _current.get()
+    """The table in force on this thread or task, None outside every scope and checked call.
+
+    A task inherits what was in force where it was made, and runs beside it: that table is not its own.
+    """
+    table = _current.get()
+    return table if table is None or table.owner == _runner() else None
 
 
 def enter_table(table: Table) -> Table:
     """Put a table in force; undo it with ``leave_table``."""
     table.parent = _current.get()
+    table.owner = _runner()
+    table.closed = False
     _current.set(table)
     return table
 
@@ -158,7 +182,7 @@ class HeldTable:
     __slots__ = ("_table",)
 
     def __enter__(self) -> None:
-        self._table = None if _current.get() is not None else enter_table(Table())
+        self._table = None if current_table() is not None else enter_table(Table())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._table is not None:
@@ -185,6 +209,10 @@ def scope(function: Callable[P, R]) -> Callable[P, R]:
 
     Works above and below ``typechecked``. Generators and coroutines hold their table while they run only.
     """
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        from shardtypes.generators import scoped
+
+        return scoped(function)  # type: ignore[no-any-return]  # a generator function in, a generator function out
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
