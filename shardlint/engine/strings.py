@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.annotations import array_form, resolve, shape_text
 from shardlint.engine.frames import Frame
-from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
+from shardlint.engine.types import ArrayType, SequenceType, Type
+from shardlint.engine.vocabulary import vocabularies
 from shardlint.values import ArrayValue, ExternalValue
 from shardtypes.lang import Shape, ShapeSyntaxError, messages, parse
 
@@ -149,18 +150,7 @@ def _arrays(type_: Type) -> Iterator[ArrayType]:
 
 
 def _names(it: Interpreter, type_: Type) -> set[str]:
-    if isinstance(type_, ArrayType):
-        return set(type_.shape.names) if type_.shape is not None else set()
-    if isinstance(type_, ClassType):
-        names = {
-            n
-            for node, module in it.fields(type_.cls).values()
-            for n in _names(it, resolve(it, node.annotation, module))
-        }
-        return names | {n for dim in type_.prefix if dim.size is not None for n in dim.size.symbols}
-    if isinstance(type_, SequenceType):
-        return {name for item in type_.items for name in _names(it, item)}
-    return set()
+    return set().union(*vocabularies(it, [type_]))
 
 
 def _slip(a: str, b: str) -> bool:

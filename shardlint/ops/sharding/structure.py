@@ -188,6 +188,8 @@ def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if is_none(op.call.get("x")):
         return unknown(out)
     operands = with_numbers(op)
+    if len(operands) != 3:  # one of them is not known
+        return unknown(out)
     condition, values = operands[0], operands[1:]
     axes = aligned(op, out, operands)
     chosen = combined(op, out, axes, "add", values)
