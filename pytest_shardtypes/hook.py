@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from pytest_shardtypes.candidates import NOT_THE_PROJECT
-from shardtypes import _stats
+from shardtypes import _stats, switches
 from shardtypes.import_hook import Hook, install_import_hook
 
 _NOT_A_MODULE = re.compile(r"(test_.*|.*_test|conftest|setup|noxfile|tasks)")
@@ -40,9 +40,10 @@ def packages_in(root: Path) -> tuple[str, ...]:
 class PackageHook:
     """The import hook over ``packages``, and the counting of what it checks."""
 
-    def __init__(self, packages: Sequence[str], test_files: Sequence[str] = ("test_*.py", "*_test.py")) -> None:
+    def __init__(self, packages: Sequence[str], test_files: Sequence[str], only_arrays: bool) -> None:
         self.packages = tuple(packages)
         self._test_files = tuple(test_files)
+        self._only_arrays = only_arrays
         self._finders: list[MetaPathFinder] = []
         self.too_early: tuple[str, ...] = ()
         self._handle: Hook | None = None
@@ -59,6 +60,7 @@ class PackageHook:
         _leave_out_of_source_lines()
         self._recording, self._counters = _stats.recording, _stats.exchange()
         _stats.record(True)
+        self._before, switches.arrays_only = switches.arrays_only, self._only_arrays
 
     def uninstall(self) -> None:
         """Stop checking modules that are imported later, and stop counting."""
@@ -68,6 +70,7 @@ class PackageHook:
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in self._finders]
         _stats.exchange(self._counters)
         _stats.record(self._recording)
+        switches.arrays_only = self._before
 
     def never_imported(self) -> tuple[str, ...]:
         """Packages that no test imported, so that nothing in them was checked."""

@@ -12,7 +12,7 @@ import jax
 from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo
 from typeguard._checkers import check_type_internal
 
-from shardtypes import messages
+from shardtypes import messages, switches
 from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.errors import ShardTypeError
 from shardtypes.meshes import View
@@ -48,6 +48,9 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
         if any(array_annotation(member) is not None for member in members):
             return _compile_union(members, memo)
 
+    if switches.arrays_only and not _holds_arrays(annotation):
+        return None
+
     def by_typeguard(value: Any, table: Table, view: View, site: Site) -> None:
         with at_site(site):
             try:
@@ -58,6 +61,15 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
                 raise
 
     return by_typeguard
+
+
+def _holds_arrays(annotation: Any) -> bool:
+    from shardtypes.tracing import _has_arrays  # which imports this module
+
+    try:
+        return _has_arrays(annotation)
+    except (NameError, AttributeError):  # a type whose own annotations do not resolve
+        return False
 
 
 def _compile_union(members: tuple[Any, ...], memo: TypeCheckMemo) -> Checker:

@@ -12,6 +12,10 @@ from types import TracebackType
 
 _OFF = {"0", "off", "false", "no"}
 
+# Whether annotations without arrays are left alone, which are typeguard's to check otherwise. Read once for each
+# function, at its first call.
+arrays_only = False
+
 _default = True
 _local: ContextVar[bool | None] = ContextVar("shardtypes_enabled", default=None)
 

@@ -176,3 +176,24 @@ def test_asserts_in_tests_inside_the_package_are_still_explained(project: pytest
     result = run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E  *assert [[]1[]] == [[]2[]]"])
+
+
+def test_only_arrays(project: pytest.Pytester, run: Run) -> None:
+    """Other annotations are typeguard's, and can be left alone; arrays inside them cannot."""
+    (project.path / "model" / "loose.py").write_text(
+        "from __future__ import annotations\nfrom shardtypes import f32\n"
+        "def scale(x: f32['B'], by: int = None) -> f32['B']:\n    return x * (by or 1)\n"
+        "def both(pair: tuple[f32['B'], int]) -> None: pass\n"
+    )
+    project.makepyfile(
+        """
+        import jax.numpy as jnp, pytest
+        from model.loose import both, scale
+
+        def test_other(): scale(jnp.ones(2), by=1.5)
+
+        def test_array(): both((jnp.ones((2, 2)), 1))
+        """
+    )
+    run().assert_outcomes(failed=2)
+    run("--shardtypes-only-arrays").assert_outcomes(passed=1, failed=1)
