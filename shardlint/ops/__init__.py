@@ -13,7 +13,9 @@ from shardlint.ops import (
     einops,
     elementwise,
     fft,
+    images,
     indexing,
+    initializers,
     joining,
     lax,
     lax_slicing,
@@ -28,7 +30,9 @@ from shardlint.ops import (
     reductions,
     repeating,
     reshape,
+    segments,
     sliding,
+    special,
     splitting,
     statistics,
     trees,
@@ -48,7 +52,7 @@ from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
 _FAMILIES = (
-    contraction, creation, dimensions, einops, elementwise, fft, indexing, joining, lax, lax_slicing, linalg,
-    matrices, nn, ordering, permuting, placement, queries, random, reductions, repeating, reshape, sliding,
-    splitting, statistics, trees,
+    contraction, creation, dimensions, einops, elementwise, fft, images, indexing, initializers, joining, lax,
+    lax_slicing, linalg, matrices, nn, ordering, permuting, placement, queries, random, reductions, repeating,
+    reshape, segments, sliding, special, splitting, statistics, trees,
 )  # fmt: skip

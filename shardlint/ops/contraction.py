@@ -24,6 +24,7 @@ from shardlint.ops.arrays import (
     with_dims,
     with_dtype,
 )
+from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int, static_str
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size
@@ -272,6 +273,9 @@ def _bind(call: Call, text: str, letter: str, i: int, dim: Dimension, operands: 
         bound[letter] = (i, dim)
         return
     first, before = bound[letter]
+    if first == i and before.size != dim.size and 1 in (before.size, dim.size):
+        bound[letter] = (i, Dimension(None))  # a diagonal of a row: releases differ
+        return
     if before.size == 1 and call.last == "einsum" and not call.qualname.startswith("einops"):
         bound[letter] = (i, dim)  # a dimension of 1 broadcasts
         return
@@ -359,3 +363,20 @@ def cross(call: Call) -> Value:
         out = elementwise(call.name, [a, b], call.ctx)
         return out if dtypes.is_kind(out.dtype, "floating") and not out.weak else with_dtype(out, None)
     return UNKNOWN_ARRAY
+
+
+@model("x1, x2, /", *names("jax.numpy", "matvec vecmat"))
+def matrix_vector(call: Call) -> Value:
+    """(…, m, n) with (…, n), or (…, n) with (…, n, m)."""
+    a, b = arrays(call, "x1", "x2")
+    if a.dims is None or b.dims is None:
+        return contraction_result(call, [a, b], None, [Dimension(None)])
+    big, small = (a, b) if call.last == "matvec" else (b, a)
+    assert big.dims is not None and small.dims is not None
+    if len(big.dims) < 2 or not small.dims:
+        raise OpError("ST204", f"{call.name}: shapes {shown(a)} and {shown(b)}; a matrix and a vector at least")
+    k = len(big.dims) - (1 if call.last == "matvec" else 2)
+    check_contracted(call, a, len(a.dims) - 1, b, len(b.dims) - (1 if call.last == "matvec" else 2))
+    batch = broadcast_dims(call.name, [with_dims(big, big.dims[:-2]), with_dims(small, small.dims[:-1])], call.ctx)
+    kept = big.dims[-2] if call.last == "matvec" else big.dims[-1]
+    return contraction_result(call, [a, b], None if batch is None else (*batch, kept), [big.dims[k]])

@@ -16,7 +16,7 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.registry import Call, OpContext, OpError, is_none, model
-from shardlint.values import ArrayValue, Unknown, Value
+from shardlint.values import ArrayValue, SequenceValue, Unknown, Value
 
 
 def names(prefix: str, text: str) -> list[str]:
@@ -43,6 +43,9 @@ _REAL_ONLY = frozenset("cbrt erf erfc erfinv gammaln digamma i0 i0e i1 i1e entr 
                        "trunc fix".split())  # fmt: skip
 
 
+_FLOAT32_ONLY = frozenset("ndtr ndtri log_ndtr gamma loggamma gammasgn spence expi exp1 erfcx dawsn i0".split())
+
+
 def finish(call: Call, value: ArrayValue, source: ArrayValue) -> ArrayValue:
     """Weakness as the function has it; dtypes that JAX may refuse stay open."""
     if call.last in _REAL_ONLY and dtypes.is_kind(source.dtype, "complex") is not False:
@@ -56,14 +59,53 @@ def finish(call: Call, value: ArrayValue, source: ArrayValue) -> ArrayValue:
                       "cosh tanh arcsinh arccosh arctanh asin acos atan asinh acosh atanh sinc cbrt fabs rint "
                       "reciprocal degrees radians rad2deg deg2rad"),
        *names("jax.scipy.special", "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e "
-                                   "entr"), "jax.nn.tanh")  # fmt: skip
+                                   "entr gamma loggamma gammasgn spence expi exp1 "
+                                   "erfcx dawsn"), "jax.nn.tanh", "jax.numpy.i0")  # fmt: skip
 def unary_inexact(call: Call) -> Value:
     """Ints are computed in float32; floats keep their dtype."""
     value = array(call, "x")
     out = finish(call, cleared(to_inexact(value, call.ctx)), value)
-    if call.last in ("ndtr", "ndtri", "log_ndtr") and value.dtype != "float32":
+    if call.last in _FLOAT32_ONLY and (value.dtype != "float32" or value.weak):
         return with_dtype(out, None)
     return out
+
+
+@model("val, /", *names("jax.numpy", "real imag"))
+@model("z, deg=False", "jax.numpy.angle")
+@model("x, /", *names("jax.numpy", "bitwise_count spacing"))
+@model("x, b=4", "jax.nn.squareplus")
+@model("x", *names("jax.nn", "log1mexp"))
+@model("x, order=1", "jax.scipy.special.bernoulli")
+def shape_only(call: Call) -> Value:
+    """The dtype is one of its own, and stays open but where it is certain."""
+    value = as_array(next(iter(call.args.values())), call.ctx.x64) or UNKNOWN_ARRAY
+    real = dtypes.is_kind(value.dtype, "floating") and not value.weak
+    if call.last in ("bitwise_count", "spacing", "bernoulli"):
+        real = False
+    linear = value if call.last in ("real", "imag") else cleared(value)
+    return with_dtype(linear, value.dtype if real else None)
+
+
+@model("x", "jax.nn.identity")
+def identity(call: Call) -> Value:
+    return as_array(call["x"], call.ctx.x64) or UNKNOWN_ARRAY
+
+
+@model("x, /", "jax.numpy.frexp")
+@model("x, /, out=None", "jax.numpy.modf")
+def two_parts(call: Call) -> Value:
+    """Two arrays of the shape of the argument."""
+    value = array(call, "x")
+    if dtypes.is_kind(value.dtype, "complex") is not False:
+        return Unknown("of complex numbers")
+    part = with_dtype(cleared(value), None)
+    return SequenceValue((part, part))
+
+
+@model("x1, x2, /", "jax.numpy.divmod")
+def divmod_(call: Call) -> Value:
+    part = with_dtype(elementwise(call.name, arrays(call, "x1", "x2"), call.ctx), None)
+    return SequenceValue((part, part))
 
 
 @model("x", *names("jax.nn", "sigmoid soft_sign silu swish log_sigmoid mish softplus hard_sigmoid hard_silu "

@@ -53,6 +53,8 @@ def abstract(value: object) -> Value:
     if isinstance(value, jax.ShapeDtypeStruct):
         dims = tuple(Dimension(Size.const(n), ()) for n in value.shape)
         return ArrayValue(dims, value.dtype.name, bool(value.weak_type), frozenset())
+    if isinstance(value, jax.Array):  # keys
+        return ArrayValue(tuple(Dimension(Size.const(n), ()) for n in value.shape), None, False, frozenset())
     if isinstance(value, np.ndarray):
         dims = tuple(Dimension(Size.const(n), ()) for n in value.shape)
         return ArrayValue(dims, value.dtype.name, False, frozenset(), numpy=True)

@@ -1,0 +1,26 @@
+"""``jax.image``: a new size for each dimension."""
+
+from __future__ import annotations
+
+from shardlint import dtypes
+from shardlint.ops.arrays import array, dims_of, shown, shown_sizes, sizes_argument, with_dims, with_dtype
+from shardlint.ops.elementwise import cleared
+from shardlint.ops.registry import Call, OpError, model
+from shardlint.values import SequenceValue, Value
+
+
+@model("image, shape, method, antialias=True, precision=None", "jax.image.resize")
+@model("image, shape, spatial_dims, scale, translation, method, antialias=True, precision=None",
+       "jax.image.scale_and_translate")
+def resize(call: Call) -> Value:
+    value = array(call, "image")
+    sizes = sizes_argument(call["shape"]) if isinstance(call["shape"], SequenceValue) else None
+    usual = dtypes.is_kind(value.dtype, "floating") and not value.weak
+    out = with_dtype(cleared(value), value.dtype if usual else None)
+    if sizes is None:
+        return with_dims(out, None)
+    if value.dims is not None and len(value.dims) != len(sizes):
+        raise OpError("ST208", f"{call.name}: {shown_sizes(sizes)} has another rank than the image, {shown(value)}")
+    if any((size.constant or 0) < 0 for size in sizes if size is not None):
+        return with_dims(out, None)
+    return with_dims(out, dims_of(*sizes))
