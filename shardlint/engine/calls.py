@@ -186,6 +186,8 @@ def _external(
         result = it.apply(frame, qualname, [known(a) for a in args], plain, at)
         if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:
             _check_order(it, frame, args[0], result, at)
+        if "out_sharding" in kwargs:
+            result = sharding.lay_out(it, frame, qualname, args, kwargs, at, operands, result)
         return result
     except OpError as error:
         return it.op_error(frame, error, at, operands)

@@ -17,7 +17,7 @@ from shardlint.lower import lower
 from shardlint.project import Project
 
 HEADER = """
-import jax, numpy as np
+import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec as P
 from shardtypes import f32
 """
@@ -46,7 +46,7 @@ def codes(program: str) -> set[str]:
 
 
 def program(use: str, shape: tuple[int, ...], spec: tuple[Any, ...]) -> str:
-    text = USES[use].format(shape=" ".join(map(str, shape)), spec=f"P({', '.join(map(repr, spec))})")
+    text = USES[use].format(shape=" ".join(map(str, shape)), spec=_written(spec))
     return HEADER + MESH + text
 
 
@@ -115,9 +115,10 @@ def test_number_of_shardings(required: int, optional: int, entries: int) -> None
     assert (found == {"ST307"}) == (not works), (found, works)
 
 
-@settings(max_examples=60)
+@pytest.mark.parametrize("call", ["jax.sharding.reshard(x, {0})", "jnp.reshape(x, x.shape, out_sharding={0})"])
+@settings(max_examples=30)
 @given(sizes=some.lists(some.sampled_from([1, 2, 3, 4, 512]), min_size=1, max_size=3), shape=shape, data=some.data())
-def test_reshard_on_explicit_abstract_meshes(sizes: list[int], shape: tuple[int, ...], data: Any) -> None:
+def test_explicit_abstract_meshes(call: str, sizes: list[int], shape: tuple[int, ...], data: Any) -> None:
     """Meshes of any size: nothing is run, and no device is there."""
     names = ["a", "b", "c"][: len(sizes)]
     one = some.sampled_from([*names, "q"])
@@ -127,11 +128,12 @@ def test_reshard_on_explicit_abstract_meshes(sizes: list[int], shape: tuple[int,
     found = codes(
         f"{HEADER}mesh = {written}\ndef use(x: f32['{' '.join(map(str, shape))}']):\n"
         f"    with jax.sharding.use_abstract_mesh(mesh):\n"
-        f"        return jax.sharding.reshard(x, P({', '.join(map(repr, spec))}))\n"
+        f"        return {call.format(_written(spec))}\n"
     )
     try:
         with jax.sharding.use_abstract_mesh(mesh):
-            jax.eval_shape(lambda x: jax.sharding.reshard(x, PartitionSpec(*spec)), jax.ShapeDtypeStruct(shape, "f4"))
+            scope = {"jax": jax, "jnp": jnp, "spec": PartitionSpec(*spec)}
+            jax.eval_shape(eval(f"lambda x: {call.format('spec')}", scope), jax.ShapeDtypeStruct(shape, "f4"))
         refused = False
     except Exception:  # noqa: BLE001 - as above
         refused = True
@@ -139,6 +141,10 @@ def test_reshard_on_explicit_abstract_meshes(sizes: list[int], shape: tuple[int,
         assert not found or refused  # releases differ on further entries of None
     else:
         assert refused == bool(found), (found, spec, mesh)
+
+
+def _written(spec: tuple[Any, ...]) -> str:
+    return f"P({', '.join(map(repr, spec))})"
 
 
 def _count(entry: Any) -> int:

@@ -39,9 +39,17 @@ def call(
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
         frame.mesh = mesh  # from here on; after a ``with`` what was in force before it returns
     labels.check_contraction(site)
-    for family in (constraints.place, logical.call):
+    for family in (constraints.place, constraints.of_type, logical.call):
         mesh = mesh if mesh is not None else family(site)
     return mesh
+
+
+def lay_out(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...], result: Value,
+) -> Value:  # fmt: skip
+    """The result of a function that was given ``out_sharding``."""
+    return constraints.lay_out(Site(it, frame, qualname, args, kwargs, at, operands), result)
 
 
 def transform(
@@ -101,6 +109,7 @@ __all__ = [
     "call_jitted",
     "decorate",
     "enter",
+    "lay_out",
     "matmul",
     "meshes",
     "specs",

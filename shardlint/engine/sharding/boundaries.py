@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardlint import ir
 from shardlint.engine.sharding import checks, placements
+from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.signatures import Signature, signature
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import shown, spec_of
@@ -184,6 +185,8 @@ class _Check:
         for index, dim in enumerate(array.dims or ()):
             entry = () if index >= len(spec.entries or ()) else (spec.entries or ())[index]
             if dim.axes is None or entry is None or spec.entries is None:
+                continue
+            if not dim.axes and may_name_axes(self.site.it):
                 continue
             if not checks.same_axes(dim.axes, entry, axes):
                 return False

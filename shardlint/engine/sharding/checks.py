@@ -57,13 +57,12 @@ def check_axes(site: Site, spec: SpecValue, axes: dict[str, int | None] | None, 
 
 def check_array(
     site: Site, value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None,
-    what: str, indivisible: Indivisible,
+    what: str, indivisible: Indivisible, lenient: bool = False,
 ) -> bool:  # fmt: skip
-    """Rank and divisibility. False after a report."""
+    """Rank and divisibility. False after a report. ``lenient``: some releases of JAX accept further entries of None."""
     if value.dims is None or spec.entries is None:
         return True
     at = site.place(spec, operand)
-    lenient = site.name == "reshard"  # some releases accept further entries of None there
     if len(spec.entries) > len(value.dims) and not (lenient and not any(spec.entries[len(value.dims) :])):
         shape = format_shape([dim.size for dim in value.dims])
         text = f"{shown(spec)} has {len(spec.entries)} entries, {what} is {shape!r}, of rank {len(value.dims)}"

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from shardlint.engine.sharding import checks, meshes, placements
+from shardlint.engine.annotations import resolve
+from shardlint.engine.sharding import checks, meshes, placements, rules_in_force
+from shardlint.engine.sharding.signatures import laid_out
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import spec_of
-from shardlint.values import ShardingValue, SpecValue, Value
+from shardlint.values import (
+    ArrayValue,
+    InstanceValue,
+    MeshValue,
+    SequenceValue,
+    ShardingValue,
+    SpecValue,
+    Value,
+)
 
 _CONSTRAINT = frozenset({"jax.lax.with_sharding_constraint"})
 _PUT = frozenset({"jax.device_put"})
@@ -19,8 +29,44 @@ def place(site: Site) -> Value | None:
     if site.qualname in _PUT:
         return _place(site, ("x", "device"), "refused")
     if site.qualname in _RESHARD:
-        return _place(site, ("xs", "out_shardings"), "refused")
+        return _place(site, ("xs", "out_shardings"), "refused", lenient=True)
     return None
+
+
+def lay_out(site: Site, result: Value) -> Value:
+    """The result of ``jnp.einsum(…, out_sharding=…)`` and all others that take a sharding for it."""
+    sharding = site.kwargs.get("out_sharding")
+    spec = spec_of(sharding) if sharding is not None else None
+    if sharding is None or spec is None or not isinstance(result, ArrayValue) or result.manual:
+        return result
+    operand = site.operand(len(site.args), "out_sharding")
+    axes = checks.mesh_axes(site, sharding)
+    if isinstance(sharding, SpecValue) and not checks.check_axes(site, spec, axes, operand):
+        return result
+    if not checks.check_array(site, result, spec, axes, operand, "the result", "refused", lenient=True):
+        return result
+    return placements.note(site, checks.placed(result, sharding), sharding)
+
+
+def of_type(site: Site) -> Value | None:
+    """``make_partition_specs(T)`` and ``make_shardings(T)``; None for any other call."""
+    if site.qualname not in ("shardtypes.make_partition_specs", "shardtypes.make_shardings") or not site.operands:
+        return None
+    type_ = resolve(site.it, site.operands[0], site.frame.module)
+    specs = laid_out(site.it, type_, rules_in_force.may_name_axes(site.it))
+    return _on_a_mesh(specs, site.frame.mesh) if site.name == "make_shardings" else specs
+
+
+def _on_a_mesh(specs: Value, mesh: MeshValue | None) -> Value:
+    match specs:
+        case SpecValue():
+            return ShardingValue(mesh, specs)
+        case SequenceValue(items=items):
+            return SequenceValue(tuple(_on_a_mesh(item, mesh) for item in items))
+        case InstanceValue(cls=cls, fields=fields):
+            return InstanceValue(cls, tuple((name, _on_a_mesh(item, mesh)) for name, item in fields))
+        case _:
+            return specs
 
 
 def check_sharding(site: Site, sharding: ShardingValue) -> None:
@@ -28,7 +74,9 @@ def check_sharding(site: Site, sharding: ShardingValue) -> None:
     checks.check_axes(site, sharding.spec, meshes.sizes(sharding.mesh), site.operand(1, "spec"))
 
 
-def _place(site: Site, names: tuple[str, str], indivisible: checks.Indivisible) -> Value | None:
+def _place(
+    site: Site, names: tuple[str, str], indivisible: checks.Indivisible, lenient: bool = False
+) -> Value | None:  # fmt: skip
     given = site.given(*names)
     value, sharding = given.get(names[0]), given.get(names[1])
     if value is None or sharding is None:
@@ -42,6 +90,6 @@ def _place(site: Site, names: tuple[str, str], indivisible: checks.Indivisible) 
         # what NamedSharding itself refuses was reported where it was made
         if isinstance(one, SpecValue) and not checks.check_axes(site, spec, axes, operand):
             break
-        if not checks.check_array(site, array, spec, axes, operand, what, indivisible):
+        if not checks.check_array(site, array, spec, axes, operand, what, indivisible, lenient):
             break
     return placements.note(site, checks.placed(value, sharding), sharding)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.sharding import checks
+from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType
@@ -48,7 +49,9 @@ def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) ->
     entries = placement.spec.entries or ()
     for index, dim in enumerate(shape.dims):
         entry = entries[index] if index < len(entries) else ()
-        if entry is not None and not checks.same_axes(dim.axes, entry, placement.axes):
+        if entry is None or (not dim.axes and may_name_axes(it)):
+            continue
+        if not checks.same_axes(dim.axes, entry, placement.axes):
             return f"{what}: declared {type_.text.strip()!r}, but placed by {shown(placement.spec)}"
     return None
 

@@ -70,6 +70,16 @@ def lists(site: Site, given: Value = NONE) -> tuple[RuleList, ...]:
 
 def in_project(it: Interpreter) -> tuple[RuleList, ...]:
     """All lists that the project puts in force somewhere; empty if it has none, or one that is not known."""
+    return () if None in _all(it) else tuple(one for one in _all(it) if one is not None)
+
+
+def may_name_axes(it: Interpreter) -> bool:
+    """Whether rules may give axes to dimensions of annotations that are written without any."""
+    return bool(it.rules or _all(it))
+
+
+def _all(it: Interpreter) -> tuple[RuleList | None, ...]:
+    """Every list that the project puts in force; None for one that is not known."""
     known = it.project.notes.get(_KEY)
     if known is None:
         it.project.notes[_KEY] = ()  # while looking: a module evaluated for this may come here
@@ -77,8 +87,8 @@ def in_project(it: Interpreter) -> tuple[RuleList, ...]:
     return known  # type: ignore[return-value]  # what was kept above
 
 
-def _search(it: Interpreter) -> tuple[RuleList, ...]:
-    found: dict[RuleList, None] = {}
+def _search(it: Interpreter) -> tuple[RuleList | None, ...]:
+    found: dict[RuleList | None, None] = {}
     for name, module in it.project.modules.items():
         for call, qualname in _calls(it, module):
             position, keyword = _GIVEN[qualname.rpartition(".")[2]]
@@ -94,8 +104,6 @@ def _search(it: Interpreter) -> tuple[RuleList, ...]:
                 rules = from_value(it.evaluate(frame, given), _origin(it, given, name))
             finally:
                 frame.silent -= 1
-            if rules is None:
-                return ()
             found[rules] = None
     return tuple(found)
 

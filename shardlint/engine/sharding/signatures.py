@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
-from shardlint.engine.types import ArrayType, SequenceType, Type, says_something
-from shardlint.values import FunctionValue, PartialValue, Unknown, Value, WrappedValue
+from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type, says_something
+from shardlint.values import (
+    FunctionValue,
+    InstanceValue,
+    PartialValue,
+    SequenceValue,
+    SpecValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
 from shardtypes.lang import Bindings
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+_DEPTH = 4
 #: Transformations that keep the parameters of a function; their results differ.
 _SAME_PARAMETERS = frozenset({"jax.grad", "jax.value_and_grad"})
 
@@ -86,6 +96,23 @@ def _function(it: Interpreter, func: FunctionValue) -> Signature:
         types.append(returns)
     splits = any(_splits(type_) for type_ in types)
     return Signature(func.name, tuple(parameters), variadic, result, returns, module, splits)
+
+
+def laid_out(it: Interpreter, type_: Type, named: bool, depth: int = 0) -> Value:
+    """``make_partition_specs(T)``: the specs that an annotation stands for, in its structure.
+
+    ``named`` tells that rules may give axes to dimensions that are written without any.
+    """
+    match type_:
+        case ArrayType(shape=shape) if shape is not None and shape.rank is not None:
+            return SpecValue(tuple(None if named and not dim.axes else dim.axes for dim in shape.dims))
+        case SequenceType(items=items):
+            return SequenceValue(tuple(laid_out(it, item, named, depth + 1) for item in items))
+        case ClassType(cls=cls, prefix=prefix) if depth < _DEPTH:
+            fields = matching.field_types(it, cls, prefix).items()
+            return InstanceValue(cls, tuple((name, laid_out(it, field, named, depth + 1)) for name, field in fields))
+        case _:
+            return Unknown("the specs of a type")
 
 
 def _splits(type_: Type) -> bool:
