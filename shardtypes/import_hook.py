@@ -7,6 +7,7 @@ code keeps its lines, so tracebacks and debuggers are undisturbed.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import marshal
 import sys
@@ -51,6 +52,7 @@ class _Instrument(ast.NodeTransformer):
     def __init__(self) -> None:
         self._path: list[str] = []
         self._in_function = False
+        self._has_locals = False
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return self._inside(node, False)
@@ -64,8 +66,12 @@ class _Instrument(ast.NodeTransformer):
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         if "no_type_check" in _decorator_names(node):
             return node
+        outside, self._has_locals = self._has_locals, False
         self._inside(node, True)
-        if _is_annotated(node) and not _decorator_names(node) & _LEAVE:
+        # Locals share a table with each other, so they need the door as well.
+        annotated = _is_annotated(node) or self._has_locals
+        self._has_locals = outside
+        if annotated and not _decorator_names(node) & _LEAVE:
             door = ast.Attribute(ast.Name(_HOOKED, ast.Load()), "function", ast.Load())
             for part in ast.walk(door):
                 ast.copy_location(part, node)
@@ -85,6 +91,7 @@ class _Instrument(ast.NodeTransformer):
         self.generic_visit(node)
         if not self._in_function or node.value is None or not isinstance(node.target, ast.Name):
             return node
+        self._has_locals = True
         thunk = ast.Lambda(
             ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), node.annotation
         )
@@ -128,7 +135,8 @@ class _Loader(SourceFileLoader):
         except OSError:
             data = b""
         if data.startswith(header):
-            return marshal.loads(data[len(header) :])  # type: ignore[no-any-return]  # our own file
+            with contextlib.suppress(EOFError, ValueError, TypeError):  # a damaged file is written anew
+                return marshal.loads(data[len(header) :])  # type: ignore[no-any-return]  # our own file
         code = self._compile(self.get_data(path), path, fullname)
         if not sys.dont_write_bytecode:
             self.set_data(cache, header + marshal.dumps(code))
