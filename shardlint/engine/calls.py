@@ -252,8 +252,10 @@ def call_function(
     returns = node.returns if isinstance(node, ir.Function) else None
     promise = resolve(it, returns, func.module)
     if says_something(promise):
+        if wrong:  # reported: nothing that follows from it is another mistake
+            return matching.instantiate(it, promise, Bindings(), matching.Opaque(it))
         result = matching.instantiate(it, promise, bindings, matching.Opaque(it))
-        return result if wrong else manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
+        return manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
     if isinstance(promise, ScalarType) and promise.kind not in ("int", "None"):
         return matching.instantiate(it, promise, bindings, matching.Opaque(it))
     if wrong or (isinstance(node, ir.Function) and (node.is_generator or node.is_async)):
@@ -299,9 +301,31 @@ def bound_arguments(
             related: tuple[tuple[str, int, str], ...] = ()
             if problem.where is not None:
                 related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
+            earlier = {name: places[i] for name, i in index.items() if i < len(places)}
+            related += _bound_by(it, frame, func, param, problem, bindings, earlier)
             it.report(frame, problem.code or "ST202", place, problem.message, problem.witness, related)
             wrong = True
     return Fit(bound, bindings, wrong)
+
+
+def _bound_by(
+    it: Interpreter, frame: Frame, func: FunctionValue, wrong: ir.Param, problem: matching.Problem, bindings: Bindings,
+    places: dict[str, int],
+) -> tuple[tuple[str, int, str], ...]:  # fmt: skip
+    """Which earlier argument gave a name of the dimension that does not fit its size."""
+    shape = problem.where.shape if problem.where is not None else None
+    if shape is None or problem.dim is None or shape.variadic is not None or problem.dim >= len(shape.dims):
+        return ()
+    size = shape.dims[problem.dim].size
+    for param in func.node.params[: func.node.params.index(wrong)]:
+        type_ = resolve(it, param.annotation, func.module)
+        if size is None or param.name not in places or not isinstance(type_, ArrayType) or type_.shape is None:
+            continue
+        for name in sorted(size.symbols & type_.shape.names):
+            bound = bindings.get(name)
+            if bound is not None:
+                return ((frame.module, places[param.name], f"{name!r} of {func.name} is {bound} by this argument"),)
+    return ()
 
 
 def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:

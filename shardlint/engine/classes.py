@@ -236,6 +236,7 @@ def construct(
             found = matching.check(it, type_, given[name], bindings, frame.facts, f"field {name} of {cls.name}")
             if found is not None:
                 it.report(frame, found.code or "ST202", where[name], found.message, found.witness)
+                given[name] = matching.instantiate(it, type_, Bindings(), matching.Opaque(it))
             made.append((name, given[name]))
         elif node.value is not None:
             made.append(
