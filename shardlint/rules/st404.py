@@ -8,7 +8,8 @@ class LogicalArity(Rule):
     ## What it does
 
     Reports logical names whose number is not that of the array's dimensions: in a constraint, and in the names of a
-    parameter against its shape.
+    parameter against its shape. Fewer names may be meant for the leading dimensions; they are reported where one of
+    them is what a later dimension is called.
 
     ## Why is this bad
 
@@ -21,8 +22,8 @@ class LogicalArity(Rule):
     import flax.linen as nn
     from shardtypes import f32
 
-    def heads(x: f32['B L H D']) -> f32['B L H D']:
-        return nn.with_logical_constraint(x, ('batch', 'heads', 'head_width'))
+    def heads(x: f32['batch length heads width']) -> f32['batch length heads width']:
+        return nn.with_logical_constraint(x, ('batch', 'heads', 'width'))
     ```
 
     ## Use instead
@@ -31,8 +32,8 @@ class LogicalArity(Rule):
     import flax.linen as nn
     from shardtypes import f32
 
-    def heads(x: f32['B L H D']) -> f32['B L H D']:
-        return nn.with_logical_constraint(x, ('batch', 'length', 'heads', 'head_width'))
+    def heads(x: f32['batch length heads width']) -> f32['batch length heads width']:
+        return nn.with_logical_constraint(x, ('batch', 'length', 'heads', 'width'))
     ```
     """
 

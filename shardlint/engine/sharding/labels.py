@@ -27,6 +27,23 @@ def named(value: ArrayValue, spec: SpecValue) -> ArrayValue:
     return replace(value, dims=dims)
 
 
+def words(value: ArrayValue) -> list[str | None]:
+    """What the program calls each dimension: its label, else the name of its size."""
+    return [
+        dim.label.name if dim.label is not None else dim.size.symbol_name if dim.size is not None else None
+        for dim in value.dims or ()
+    ]
+
+
+def shifted(value: ArrayValue, spec: SpecValue) -> bool:
+    """Whether some name stands before the dimension that the program calls so."""
+    called = words(value)
+    return any(
+        entry and len(entry) == 1 and entry[0] in called[i + 1 :] and entry[0] != called[i]
+        for i, entry in enumerate(spec.entries or ())
+    )
+
+
 def check_order(
     site: Site, value: ArrayValue, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None
 ) -> bool:  # fmt: skip
@@ -36,7 +53,7 @@ def check_order(
     """
     if value.dims is None or spec.entries is None or len(spec.entries) != len(value.dims):
         return True
-    labels = [dim.label.name if dim.label is not None else None for dim in value.dims]
+    labels = words(value)
     names = [entry[0] if entry and len(entry) == 1 else None for entry in spec.entries]
     for i, j in combinations(range(len(names)), 2):
         if names[i] is None or names[j] is None or names[i] == names[j]:

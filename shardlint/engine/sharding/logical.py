@@ -229,8 +229,13 @@ def _clash(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
 
 
 def _check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr | None) -> bool:
-    """As many names as dimensions. False after a report."""
+    """As many names as dimensions. False after a report.
+
+    Fewer names may be meant for the leading dimensions, unless one of them is what a later dimension is called.
+    """
     if value.dims is None or spec.entries is None or len(spec.entries) == len(value.dims):
+        return True
+    if len(spec.entries) < len(value.dims) and not labels.shifted(value, spec):
         return True
     at = operand.at if operand is not None else site.at
     if spec.place is not None and spec.place[0] == site.frame.module:
