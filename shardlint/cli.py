@@ -148,6 +148,8 @@ def _print(report: Report, options: argparse.Namespace) -> None:
         names = {d.code: d.name for d in report.diagnostics}
         for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             out.write(f"{count:5} {code} {names[code]}\n")
+        for text, count in sorted(report.gaps.items(), key=lambda item: (-item[1], item[0])):
+            out.write(f"{count:5} {text}\n")
     if options.format == "full":
         fixable = sum(d.fix is not None and d.fix.applicability == "safe" for d in report.diagnostics)
         sys.stdout.write(messages.summary(len(report.diagnostics), report.checked, fixable) + "\n")
@@ -216,7 +218,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--stdin-filename", metavar="PATH", help="check standard input as if it were the text of this file")
     add("--jobs", type=_jobs, metavar="N", help="processes to use (default: one per core)")
     add("--no-cache", action="store_true", help="neither read nor write the cache")
-    add("--statistics", action="store_true", help="print how often each rule reports")
+    add("--statistics", action="store_true", help="print how often each rule reports, and what was not followed")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
     add("--traceback", action="store_true", help="show where shardlint itself failed")

@@ -111,6 +111,14 @@ def summary(findings: int, files: int, fixable: int) -> str:
     return text + (f" {fixable} can be fixed with --fix." if fixable else "")
 
 
+def unmodelled(name: str) -> str:
+    return f"without a model: {name}"
+
+
+def cut_off(path: str, name: str) -> str:
+    return f"cut off after the bound of steps: {name} in {path}"
+
+
 def fixed(count: int, files: int) -> str:
     return f"fixed {count} finding{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"
 

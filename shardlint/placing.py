@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from shardlint import ir
 from shardlint.config import Config
-from shardlint.engine import analyze, types
+from shardlint.engine import run, types
 from shardlint.events import Event, EventFix
 from shardlint.positions import Positions
 from shardlint.project import Project
@@ -36,17 +36,18 @@ class _Places:
 
 def found_in(
     project: Project, module: ir.Module, sources: Sources, config: Config
-) -> tuple[tuple[Diagnostic, ...], tuple[tuple[int, ...], ...]]:
-    """All findings of one file, and for each the lines on which a comment silences it."""
+) -> tuple[tuple[Diagnostic, ...], tuple[tuple[int, ...], ...], tuple[tuple[str, int], ...]]:
+    """All findings of one file, for each the lines on which a comment silences it, and what could not be followed."""
     places = _Places(project, sources)
     found: dict[tuple[object, ...], tuple[Diagnostic, tuple[int, ...]]] = {}
-    for event in analyze(project, module, config):
+    analysis = run(project, module, config)
+    for event in analysis.found():
         diagnostic = _diagnostic(event, module.name, places)
         whole = places.of(module.name).place(event.at)
         lines = {diagnostic.place.line, diagnostic.place.end_line, whole.line, whole.end_line}
         found.setdefault((diagnostic.code, diagnostic.place), (diagnostic, tuple(sorted(lines))))
     ordered = sorted(found.values(), key=lambda pair: (pair[0].place, pair[0].code))
-    return tuple(d for d, _ in ordered), tuple(lines for _, lines in ordered)
+    return tuple(d for d, _ in ordered), tuple(lines for _, lines in ordered), tuple(analysis.gaps())
 
 
 def types_in(

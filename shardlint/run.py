@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -56,6 +57,8 @@ class Report:
     types: list[ShownType] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
     checked: int = 0
+    gaps: Counter[str] = field(default_factory=Counter)
+    """What the analysis could not follow, and how often."""
 
     def lines(self, path: str) -> list[str]:
         """The lines of a file of this run (empty where it has no readable text)."""
@@ -68,6 +71,7 @@ class _Found:
 
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
+    gaps: tuple[tuple[str, int], ...] = ()
     types: tuple[ShownType, ...] = ()
     crash: tuple[str, str] | None = None
 
@@ -123,6 +127,7 @@ def check(
         kept, extra = suppressed(chosen, comments, source.file.shown, selection, complete=found.crash is None)
         report.diagnostics += kept + selection.keep(source.file.path, extra)
         report.types += found.types
+        report.gaps.update(dict(found.gaps))
     run.cache.prune()
     report.diagnostics.sort(key=lambda d: (d.place, d.code, d.message))
     return report
@@ -288,7 +293,7 @@ class _Run:
         for name, result in zip(names, self._map(_analyse_one, names, size, state), strict=True):
             results[name] = result if result is not None else _Found(crash=(messages.worker_died(), ""))
         if not show_types and all(found.crash is None for found in results.values()):
-            self.cache.put(key, [(found.raw, found.anchors) for found in results.values()])
+            self.cache.put(key, [(found.raw, found.anchors, found.gaps) for found in results.values()])
         return results
 
     def _map(self, work: Callable[[T], R], tasks: Sequence[T], size: int, state: _State | None) -> Iterator[R | None]:
@@ -346,13 +351,13 @@ def _analyse_one(name: str) -> _Found:
     try:
         from shardlint.placing import found_in
 
-        raw, anchors = found_in(state.project, module, state.sources, state.config)
+        raw, anchors, gaps = found_in(state.project, module, state.sources, state.config)
         types: tuple[ShownType, ...] = ()
         if state.show_types:
             from shardlint.placing import types_in
 
             types = tuple(ShownType(*t) for t in types_in(state.project, module, state.sources, state.config))
-        return _Found(raw, anchors, types)
+        return _Found(raw, anchors, gaps, types)
     except Exception as error:  # noqa: BLE001  # a bug of ours becomes exit status 2; the other files are still checked
         return _Found(crash=(messages.crashed(module.path, error), traceback.format_exc()))
 

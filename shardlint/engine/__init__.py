@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 
-from shardlint import ir
+from shardlint import ir, messages
 from shardlint.engine import classes, enforcement, statements, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.calls import parameter_value
@@ -84,6 +84,12 @@ class run:
                 closure = func.closure if isinstance(func.closure, Frame) else self.it.module_frame(func.module)
                 self._checked(func.node, func.owner, closure, (view, region))
 
+    def gaps(self) -> list[tuple[str, int]]:
+        """What the analysis could not follow, and how often."""
+        unmodelled = [(messages.unmodelled(name), count) for name, count in self.it.unmodelled.items()]
+        cut = [(messages.cut_off(self.module.path, name), count) for name, count in self.it.cut.items()]
+        return sorted(unmodelled + cut)
+
     def found(self) -> list[Event]:
         return sorted(self.it.events.values(), key=lambda event: (event.at, event.code))
 
@@ -110,6 +116,7 @@ class run:
             self._ranks(node, owner, closure, func, region)
         except StepLimit:
             it.stack.clear()
+            it.cut[node.name] = it.cut.get(node.name, 0) + 1
         finally:
             it.view = before
 

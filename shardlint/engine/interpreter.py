@@ -58,6 +58,7 @@ class Interpreter:
         self.events: dict[object, Event] = {}
         self.seen: dict[tuple[int, str], tuple[str, Value]] = {}
         self.unmodelled: dict[str, int] = {}
+        self.cut: dict[str, int] = {}  # functions whose analysis was cut off, and how often
         self.target = ""
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
         self.memo: dict[object, tuple[Value, Value | None]] = {}
@@ -178,6 +179,7 @@ class Interpreter:
                     statements.block(self, frame, source.body)
                 except StepLimit:
                     frame.variables.clear()
+                    self.cut[f"module {module}"] = 1
                 finally:
                     self.steps, self.view = steps, view
                 for name in _global_names(source.body):

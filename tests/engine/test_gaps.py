@@ -1,0 +1,37 @@
+"""What the engine does not follow is counted, never passed over in silence."""
+
+from __future__ import annotations
+
+from shardlint.engine import run
+from shardlint.lower import lower
+from shardlint.project import Project
+
+UNMODELLED = """
+import jax.numpy as jnp
+from jax.experimental import something
+from shardtypes import f32
+
+def f(x: f32['B M'], w: f32['F M']):
+    y = something.new(x)
+    z = something.new(y)
+    return x @ w
+"""
+LONG = "def f(x):\n" + "".join(f"{'    ' * (i + 1)}for v{i} in range(8):\n" for i in range(7)) + "    " * 8 + "x = x + v0\n"
+
+
+def analysis(program: str) -> run:
+    module = lower(program.encode(), "example", "example.py").module
+    return run(Project({"example": module}), module)
+
+
+def test_calls_without_a_model_are_counted() -> None:
+    found = analysis(UNMODELLED)
+    assert found.gaps() == [("without a model: jax.experimental.something.new", 2)]
+    assert [event.code for event in found.found()] == ["ST204"]
+
+
+def test_a_function_that_takes_too_many_steps_is_named() -> None:
+    after = LONG + "\nfrom shardtypes import f32\ndef g(x: f32['B M'], w: f32['F M']):\n    return x @ w\n"
+    found = analysis(after)
+    assert found.gaps() == [("cut off after the bound of steps: f in example.py", 1)]
+    assert [event.code for event in found.found()] == ["ST204"]
