@@ -197,8 +197,16 @@ class Run:
             terminalreporter.line(f"undone for the tests after it: {text}")
         for line in summary.lines(total, self.hook.packages, self.config.rootpath):
             terminalreporter.line(line)
-        if self.options.report is not None:
+        if self.options.report is not None and self._writes():
             terminalreporter.line(report.write(total, self.options.report, self.config.rootpath))
+
+    def _writes(self) -> bool:
+        """Whether this process writes the report: of several that a launcher started, the first."""
+        if self.options.processes != 0:
+            return True
+        import jax
+
+        return jax.process_index() == 0
 
     def pytest_unconfigure(self) -> None:
         """Leave the process as it was found."""

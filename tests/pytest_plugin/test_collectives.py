@@ -65,6 +65,7 @@ def test_every_kind(pytester: pytest.Pytester, run: Run) -> None:
     run("--shardtypes").assert_outcomes(passed=3)
 
 
+@pytest.mark.once
 def test_golden_files(pytester: pytest.Pytester, run: Run) -> None:
     """Missing, written, the same, changed; one file for each mesh."""
     pytester.makeini("[pytest]\nshardtypes = true")

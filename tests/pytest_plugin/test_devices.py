@@ -119,6 +119,7 @@ def test_xdist_workers(pytester: pytest.Pytester, run: Run) -> None:
     assert str(result.stdout).count("= shardtypes =") == 1
 
 
+@pytest.mark.once
 def test_real_devices_are_left_alone(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(COUNTS.format(count=1))
     run("--shardtypes", "--shardtypes-devices=0").assert_outcomes(passed=2)

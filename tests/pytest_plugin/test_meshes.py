@@ -61,6 +61,7 @@ def test_meshes_in_tests(pytester: pytest.Pytester, run: Run) -> None:
     result.stdout.fnmatch_lines(["*::test_each[[]*d=2,t=4*] PASSED*"])
 
 
+@pytest.mark.once
 def test_bad_meshes(pytester: pytest.Pytester, run: Run) -> None:
     """Each failure is its own, in one line, and the run goes on."""
     pytester.makepyfile(

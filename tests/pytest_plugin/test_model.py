@@ -167,6 +167,7 @@ def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:
     assert json.loads((project.path / "out/r.json").read_text())["functions"]["model.layers.mlp"] == 2
 
 
+@pytest.mark.once
 def test_asserts_in_tests_inside_the_package_are_still_explained(project: pytest.Pytester, run: Run) -> None:
     """The import hook leaves test modules to pytest's own rewriting."""
     tests = project.path / "model" / "tests"
@@ -178,6 +179,7 @@ def test_asserts_in_tests_inside_the_package_are_still_explained(project: pytest
     result.stdout.fnmatch_lines(["E  *assert [[]1[]] == [[]2[]]"])
 
 
+@pytest.mark.once
 def test_only_arrays(project: pytest.Pytester, run: Run) -> None:
     """Other annotations are typeguard's, and can be left alone; arrays inside them cannot."""
     (project.path / "model" / "loose.py").write_text(

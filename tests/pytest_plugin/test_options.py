@@ -113,6 +113,7 @@ def test_bad_option(pytester: pytest.Pytester, option: str, ini: str, message: s
         read(pytester, "-q", ini)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("lines", ["shardtypes = 'perhaps'", "shardtypes = true\nshardtypes_devices = 'x'"])
 def test_bad_configuration_is_a_usage_error(pytester: pytest.Pytester, run: Run, lines: str) -> None:
     pytester.makepyprojecttoml(f"[tool.pytest]\n{lines}")
@@ -122,6 +123,7 @@ def test_bad_configuration_is_a_usage_error(pytester: pytest.Pytester, run: Run,
     assert "Traceback" not in str(result.stderr)
 
 
+@pytest.mark.once
 def test_every_option_from_the_configuration(pytester: pytest.Pytester, run: Run) -> None:
     """The twins in native TOML, and a command line that wins over them."""
     pytester.makepyprojecttoml(
@@ -176,11 +178,13 @@ def test_off_costs_nothing_and_changes_nothing(
     run("--strict-markers").assert_outcomes(passed=1)
 
 
+@pytest.mark.once
 def test_that_the_import_check_can_fail(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile("import sys\ndef test_it(): assert 'jax' not in sys.modules")
     run("--shardtypes").assert_outcomes(failed=1)
 
 
+@pytest.mark.once
 def test_entry_point_and_p_are_one_plugin(pytester: pytest.Pytester, run: Run) -> None:
     """Installed and named with -p, in a conftest's pytest_plugins too, and switched off by name."""
     info = pytester.mkdir("site") / "fake-1.dist-info"

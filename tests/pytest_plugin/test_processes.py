@@ -87,8 +87,20 @@ def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
     )
 
 
+@pytest.fixture
+def environ() -> dict[str, str]:
+    """The environment of a command that runs pytest on this source tree."""
+    names = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS", "PYTEST_ADDOPTS")
+    return {**{name: value for name, value in os.environ.items() if name not in names}, "PYTHONPATH": str(ROOT)}
+
+
+COMMAND = [sys.executable, "-m", "pytest", "-p", "pytest_shardtypes.plugin", "--shardtypes"]
+
+
 @pytest.mark.once
-def test_nobody_is_left_when_the_first_process_is_killed(pytester: pytest.Pytester, tmp_path: Path) -> None:
+def test_nobody_is_left_when_the_first_process_is_killed(
+    pytester: pytest.Pytester, environ: dict[str, str], tmp_path: Path
+) -> None:
     pytester.makepyfile(
         f"""
         import os, pathlib, pytest, time
@@ -99,16 +111,47 @@ def test_nobody_is_left_when_the_first_process_is_killed(pytester: pytest.Pytest
             time.sleep(300)
         """
     )
-    command = [sys.executable, "-m", "pytest", "-p", "pytest_shardtypes.plugin", "--shardtypes"]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for name in ("XLA_FLAGS", "JAX_PLATFORMS", "PYTEST_ADDOPTS"):
-        environ.pop(name, None)
     with subprocess.Popen(
-        [*command, "--shardtypes-processes=2"], env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL
+        [*COMMAND, "--shardtypes-processes=2"], env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL
     ) as parent:
         _until(lambda: len(list(tmp_path.iterdir())) == 2)
         parent.send_signal(signal.SIGKILL)
     _until(lambda: not any(Path("/proc", entry.name).exists() for entry in tmp_path.iterdir()))
+
+
+@pytest.mark.once
+def test_processes_of_a_launcher(pytester: pytest.Pytester, environ: dict[str, str]) -> None:
+    """As SLURM starts them: each runs the tests itself, and one of them writes the report. Alone it is an error."""
+    pytester.makepyfile(
+        """
+        import jax, numpy as np, pytest
+        from shardtypes import f32
+
+        @pytest.mark.processes
+        @pytest.mark.mesh(d=4)
+        def test_sum(shard):
+            assert jax.process_count() == 2
+            assert float(jax.jit(lambda x: x.sum())(shard(np.ones(8, "float32"), f32["B/d"]))) == 8
+        """
+    )
+    command = [*COMMAND, "--shardtypes-processes=0", "--shardtypes-devices=2", "--shardtypes-report=r.json"]
+    slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": "2"}
+    started = [
+        subprocess.Popen(
+            command,
+            env={**environ, **slurm, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+            cwd=pytester.path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=120)[0] for process in started]
+    assert all("1 passed" in output for output in outputs), outputs
+    assert sorted("report: " in output for output in outputs) == [False, True]
+    alone = subprocess.run(command, env=environ, cwd=pytester.path, capture_output=True, text=True, check=False)
+    assert alone.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "joins the processes of a launcher, and there is none" in alone.stderr
 
 
 def _until(true: object) -> None:

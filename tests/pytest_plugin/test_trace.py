@@ -146,6 +146,7 @@ def test_every_function_gets_its_verdict(project: pytest.Pytester, run: Run) -> 
     result.stdout.fnmatch_lines(["annotated functions reached: 0 of *"])
 
 
+@pytest.mark.once
 def test_selection(project: pytest.Pytester, run: Run) -> None:
     """By node id, by folder, by -k, by -m and by --deselect; a module named on the command line is checked as well."""
 
