@@ -77,7 +77,7 @@ class Regions:
         if not checked:
             self.waiting.append((func, view, region))
 
-    def seen(self, node: ir.Function) -> bool:
+    def seen(self, node: ir.Function | ir.Lambda) -> bool:
         """Whether the function was checked in some manual view."""
         return id(node) in self.done
 

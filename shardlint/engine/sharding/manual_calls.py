@@ -11,6 +11,7 @@ from shardlint import ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import manual_exit
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual import Region, by_spec, signature_view, tracked
 from shardlint.engine.sharding.specs import spec_of
@@ -96,6 +97,9 @@ def call_region(
         result = call(it, frame, func.func, inner, {}, at, places)
     finally:
         it.view = before
+    node = func.func.node if isinstance(func.func, FunctionValue) else None
+    if isinstance(node, ir.Lambda) or (node is not None and not it.regions.seen(node)):
+        manual_exit.leave_call(it, frame, region, result, at)  # else it is judged where it returns
     return _leave(region.view, result, region.results)
 
 

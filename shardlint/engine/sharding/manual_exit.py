@@ -44,6 +44,14 @@ def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
     it.report(frame, found.code, place, f"{what} {found.text}", None, found.related)
 
 
+def leave_call(it: Interpreter, frame: Frame, region: Region, value: Value, at: int) -> None:
+    """The result of a call of what ``shard_map`` made."""
+    found = next(_of_region(it, region, frame, value), None)
+    if found is not None:
+        text = f"result of the mapped function{shown_path(found.path)} {found.text}"
+        it.report(frame, found.code, at, text, None, found.related)
+
+
 def shown_path(path: Sequence[object]) -> str:
     if not path:
         return ""

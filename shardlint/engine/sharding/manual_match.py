@@ -48,6 +48,12 @@ def as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
     return replace(value, dims=new)
 
 
+def with_own_sizes(view: View, value: ArrayValue) -> ArrayValue:
+    """The value with the global sizes that its own axes give it."""
+    dims = tuple(Dimension(view.global_size(dim.size, dim.axes or ()), dim.axes) for dim in value.dims or ())
+    return value if value.dims is None else replace(value, dims=dims)
+
+
 def conflict(view: View, type_: ArrayType, value: ArrayValue, what: str) -> Conflict | None:
     """A dimension that is certainly split over other axes than declared."""
     dims = aligned(type_, len(value.dims or ()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.sharding.base import ShardingError
 from shardlint.ops.sharding.elementwise import shape_text
-from shardlint.ops.sharding.state import Axes, clean, notes_about, sharded, state, without
+from shardlint.ops.sharding.state import Axes, clean, marks, notes_about, sharded, state, without
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Note
 from shardtypes.lang import Size
@@ -59,7 +59,26 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
     """``psum``, ``pmean``, ``pmax``, ``pmin``."""
     if one.grouped:
         return blurred(value, one)
-    return replace(without(_axes(value, one.axes), one.axes), constant=value.constant and one.name != "psum")
+    exact = {"lax.psum": _awaits_sum, "lax.pmean": _awaits_mean}.get(one.name, _same)
+    odd = [axis for axis in one.axes if not exact(value, axis)]
+    return scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd)
+
+
+def _awaits_sum(value: ArrayValue, axis: str) -> bool:
+    return state(value, axis) == "pending" and not marks(value, axis) & {"mean", "offset"}
+
+
+def _awaits_mean(value: ArrayValue, axis: str) -> bool:
+    return _same(value, axis) or (state(value, axis) == "pending" and "mean" in marks(value, axis))
+
+
+def _same(value: ArrayValue, axis: str) -> bool:
+    return state(value, axis) == "replicated"
+
+
+def scaled(value: ArrayValue, axes: Iterable[str]) -> ArrayValue:
+    """The value with the mark that over these axes it is not what one device alone would compute."""
+    return replace(value, marks=value.marks | {(axis, "scaled") for axis in axes})
 
 
 def refuse_replicated(value: ArrayValue, one: Collective) -> None:
@@ -89,7 +108,7 @@ def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Array
     rank = len(value.dims)
     count = one.view.count(one.axes)
     if not tiled:
-        result = without(_axes(value, one.axes), one.axes)
+        result = scaled(without(_axes(value, one.axes), one.axes), one.axes)
         at = dim % (rank + 1)
         assert result.dims is not None
         return replace(result, dims=(*result.dims[:at], Dimension(count, ()), *result.dims[at:]), constant=False)
@@ -101,6 +120,10 @@ def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Array
     result = without(_axes(value, one.axes), one.axes)
     assert result.dims is not None
     new = Dimension(one.view.global_size(old.size, one.axes), result.dims[dim].axes)
+    whole = old.axes is not None and old.axes[len(old.axes) - len(one.axes) :] == one.axes
+    odd = not whole or not all(clean(value, axis) for axis in one.axes)
+    result = scaled(result, one.axes if odd else ())
+    assert result.dims is not None
     return replace(result, dims=(*result.dims[:dim], new, *result.dims[dim + 1 :]), constant=False)
 
 
@@ -129,7 +152,8 @@ def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Arra
     if value.dims is None or one.grouped or not -len(value.dims) <= dim < len(value.dims):
         return replace(blurred(value, one), dims=None)
     dim %= len(value.dims)
-    result = without(_axes(value, one.axes), one.axes)
+    odd = [axis for axis in one.axes if not _awaits_sum(value, axis)]
+    result = scaled(without(_axes(value, one.axes), one.axes), odd)
     assert result.dims is not None
     old = result.dims[dim]
     if not tiled:

@@ -49,6 +49,7 @@ def combined(
         elif outcome == "unclear":
             unclear.add(axis)
         kept |= {(axis, mark) for mark in refined}
+        kept |= {(axis, "scaled") for o in operands if (axis, "scaled") in o.marks}
     every = any(o.unclear.all_but for o in operands)
     rest = AxisSet(frozenset(met - unclear), True) if every else AxisSet(frozenset(unclear))
     return settled(

@@ -57,7 +57,7 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
         else:
             varying.add(axis)
         notes.append(op.note(axis, f"contracted here over a dimension that is split over {axis}"))
-    marks = frozenset(mark for mark in result.marks if mark[0] not in split)
+    marks = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] == "scaled")
     return replace(
         result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=marks,
         notes=tuple(notes),

@@ -6,6 +6,8 @@ Marks refine the state over an axis:
 - ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table;
 - ``offset``: something replicated was added to a pending sum, which reducing will count once for every device;
 - ``reduction``: pending by a reduction that the program writes out (``jnp.sum``), not by a contraction;
+- ``scaled``: over this axis the value is what a collective made of something other than a sum or an average that
+  awaited it; it may be the same on all devices, but not what one device alone would compute;
 - ``split``: a dimension has the axis; where that dimension is gone without a model saying what became of the axis,
   nothing is known;
 - ``local``: an operation that needs a whole dimension was done on every device's part, with nothing since that could
@@ -113,6 +115,7 @@ def without(value: ArrayValue, axes: Iterable[str]) -> ArrayValue:
     gone = frozenset(axes)
     return replace(
         value, pending=(value.pending or frozenset()) - gone, varying=value.varying - gone,
-        unclear=value.unclear.minus(gone), marks=frozenset(m for m in value.marks if m[0] not in gone),
+        unclear=value.unclear.minus(gone),
+        marks=frozenset(m for m in value.marks if m[0] not in gone or m[1] == "scaled"),
         notes=tuple(n for n in value.notes if n.axis not in gone),
     )  # fmt: skip

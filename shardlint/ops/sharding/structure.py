@@ -6,7 +6,7 @@ from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import Call, is_none, static_int
 from shardlint.ops.sharding.base import Op, Origin, made, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
-from shardlint.ops.sharding.elementwise import aligned, clash
+from shardlint.ops.sharding.elementwise import aligned, clash, explain
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue, Dimension, SequenceValue
 from shardtypes.lang import Size
@@ -205,9 +205,9 @@ rule([*names(_JNP, "flip flipud fliplr roll tril triu"), "jax.lax.rev"], whole)
 rule([*names(_JNP, "reshape ravel"), "jax.lax.reshape", "jax.lax.collapse",
       *names("jax.Array", "reshape ravel flatten")], reshaped)  # fmt: skip
 rule([f"{_JNP}.broadcast_to"], spread)
-rule([f"{_JNP}.concatenate", f"{_LAX}.concatenate"], joined)
-rule([f"{_JNP}.stack"], stacked)
+rule([f"{_JNP}.concatenate", f"{_LAX}.concatenate"], joined, explain)
+rule([f"{_JNP}.stack"], stacked, explain)
 rule([f"{_JNP}.array", f"{_JNP}.asarray"], array_of)
-rule([f"{_JNP}.where", f"{_LAX}.select"], selected)
+rule([f"{_JNP}.where", f"{_LAX}.select"], selected, explain)
 rule([*names(_JNP, "zeros ones empty full arange linspace eye identity tri"), *names(_LAX, "iota broadcasted_iota")],
      made)  # fmt: skip

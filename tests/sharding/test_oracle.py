@@ -1,0 +1,90 @@
+"""JAX is the oracle: what the engine says of values in manual code holds on eight devices, against one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from shardlint.values import ArrayValue
+from tests.sharding.programs import (
+    SIZES,
+    Program,
+    Statement,
+    assembled,
+    claims,
+    locals_of,
+    mesh,
+    opinion,
+    programs,
+    trace,
+)
+
+BATCH = 40
+CASES = int(os.environ.get("ORACLE_CASES", "40"))
+COUNTS = {"variables": 0, "claims": 0, "weak": 0, "reports": 0}
+
+
+def _close(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol=2e-3, atol=2e-3, equal_nan=True))
+
+
+def _shape_agrees(value: ArrayValue, local: tuple[int, ...]) -> bool:
+    if value.dims is None:
+        return True
+    if len(value.dims) != len(local):
+        return False
+    for dim, actual in zip(value.dims, local, strict=True):
+        if dim.size is not None and not dim.size.is_opaque and dim.size.evaluate(SIZES) != actual:
+            return False
+    return True
+
+
+def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
+    seen, found = opinion(program)
+    text = program.source() + "\n".join(f"{e.code} {e.message}" for e in found)
+    COUNTS["reports"] += len(found)
+    for name, value in seen.items():
+        if not isinstance(value, ArrayValue):
+            continue
+        COUNTS["variables"] += 1
+        parts = np.asarray(many[name])
+        assert _shape_agrees(value, parts.shape[2:]), f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
+        if not claims(value) or not np.isfinite(parts.astype(np.float64)).all():
+            continue
+        try:
+            whole = assembled(value, parts.astype(np.float64))
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}\n{value}\n{text}") from None
+        if any(mark == "scaled" for _, mark in value.marks) or value.constant:
+            COUNTS["weak"] += 1
+            continue
+        COUNTS["claims"] += 1
+        alone = np.asarray(one[name])[0, 0].astype(np.float64)
+        assert whole is not None and _close(whole, alone), f"{name}:\n{value}\n{text}\n{whole}\n{alone}"
+
+
+@pytest.mark.once
+@settings(
+    max_examples=max(CASES // BATCH, 1), deadline=None, suppress_health_check=list(HealthCheck), database=None,
+    phases=[Phase.generate],  # a batch shrinks by seconds a step; the message has the one program
+)  # fmt: skip
+@given(st.lists(programs(), min_size=BATCH, max_size=BATCH), st.booleans())
+def test_what_the_engine_says_holds_on_eight_devices(drawn: list[list[Statement]], check_vma: bool) -> None:
+    batch = [Program(statements) for statements in drawn]
+    trace(batch, mesh(2, 4), check_vma)
+    batch = [program for program in batch if program.lines]
+    many = locals_of(batch, mesh(2, 4), check_vma)
+    one = locals_of(batch, mesh(1, 1), check_vma)
+    for program, values, alone in zip(batch, many, one, strict=True):
+        _judge(program, values, alone)
+
+
+def test_the_engine_has_something_to_say() -> None:
+    """Most variables are claimed something about: an oracle of silence would agree with everything."""
+    if COUNTS["variables"]:
+        assert COUNTS["claims"] > COUNTS["variables"] * 0.2, COUNTS
