@@ -12,7 +12,7 @@ import jax
 from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo
 from typeguard._checkers import check_type_internal
 
-from shardtypes import messages, switches
+from shardtypes import _stats, messages, switches
 from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.errors import ShardTypeError
 from shardtypes.meshes import View
@@ -59,6 +59,8 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
                 if getattr(error, "site", None) is None:
                     error.append_path_element(str(site))
                 raise
+            except (AttributeError, TypeError) as error:  # typeguard's own, as for some protocols
+                _stats.count_not_possible(f"typeguard cannot check {site}: {error}")
 
     return by_typeguard
 
