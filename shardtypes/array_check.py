@@ -13,6 +13,7 @@ from jax._src.array import ArrayImpl  # the class of every concrete array: no pu
 from jax.sharding import SingleDeviceSharding
 
 from shardtypes import _stats, messages
+from shardtypes.compiled import install_in_time
 from shardtypes.errors import ShapeError
 from shardtypes.lang import Dim, Shape
 from shardtypes.logical_axes import rules_in_force as rules
@@ -23,6 +24,7 @@ from shardtypes.sharding_check import check_sharding, nothing_known
 if TYPE_CHECKING:
     from shardtypes.dtypes import ArrayDType
 
+install_in_time()
 ARRAY_TYPES = (jax.Array, jax.ShapeDtypeStruct)
 
 # Classes already found to be arrays, and whether they are tracers: isinstance with JAX's is slow.

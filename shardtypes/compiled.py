@@ -250,6 +250,14 @@ def install() -> bool:
     return True
 
 
+def install_in_time() -> None:
+    """In JAX before 0.9 a call is past that place by the time its trace meets the first check: install before."""
+    from jax._src import pjit
+
+    if not hasattr(pjit, _PLACES[0]):
+        install()
+
+
 # The bodies of functions under ``jit`` inside programs that have checks: another program may use the same trace, and
 # then nothing of ours runs that would mark it.
 _traced_with_checks: weakref.WeakSet[Any] = weakref.WeakSet()
