@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from mypy.nodes import (
@@ -22,12 +23,14 @@ from mypy.nodes import (
     TryStmt,
     TupleExpr,
     Var,
+    WhileStmt,
     WithStmt,
 )
 
 from shardlint.mypy_plugin.walking import below, expressions, statements
 
 _REMEMBERED = 64
+_ENDLESS = sys.maxsize
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,14 @@ class SingleBindings:
         """Whether a parameter of one of these functions gets another value in it."""
         return any(variable in self._function(function).rebound for function in functions)
 
+    def may_differ(self, node: NameExpr, functions: list[FuncItem]) -> bool:
+        """Whether the variable may have another value here than the one that it was declared with."""
+        if node.node is None or not functions:
+            return False
+        if node.node in self._function(functions[-1]).bindings:
+            return self._function(functions[-1]).is_changed_before(node)
+        return self.is_rebound(node.node, functions[:-1])  # when an inner function runs is not known
+
     def forget(self) -> None:
         """To be called when a file was read: a daemon puts new code into old nodes."""
         self._read.clear()
@@ -74,11 +85,14 @@ class _Function:
 
     def __init__(self, function: FuncItem) -> None:
         self.bindings: dict[Node, Bound | None] = {argument.variable: None for argument in function.arguments}
-        self.rebound: set[Node] = set()
+        self.rebound: dict[Node, list[int]] = {}  # the lines on which a variable gets another value
+        self._loops: list[tuple[int, int]] = []
         self._sample: tuple[NameExpr, Node] | None = None
         patterns = False
         for statement in statements(function.body.body):
             patterns = patterns or isinstance(statement, MatchStmt)
+            if isinstance(statement, (ForStmt, WhileStmt)):
+                self._loops.append((statement.line, statement.end_line or _ENDLESS))
             for target, value in _targets(statement):
                 self._bind(target, value)
             for expression in expressions(statement):
@@ -87,6 +101,12 @@ class _Function:
                         self._bind(part.target, None)
         if patterns:  # they may bind any name
             self.bindings = dict.fromkeys(self.bindings)
+
+    def is_changed_before(self, node: NameExpr) -> bool:
+        """Whether the variable gets another value above a place, or in a loop around it."""
+        lines = self.rebound.get(node.node, []) if node.node is not None else []
+        around = [(start, end) for start, end in self._loops if start <= node.line <= end]
+        return any(line < node.line or any(start <= line <= end for start, end in around) for line in lines)
 
     def is_stale(self) -> bool:
         """Whether names mean other nodes by now."""
@@ -101,7 +121,7 @@ class _Function:
                 self._bind(item.expr if isinstance(item, StarExpr) else item, part)
         elif isinstance(target, NameExpr) and target.node is not None:
             if target.node in self.bindings:
-                self.rebound.add(target.node)
+                self.rebound.setdefault(target.node, []).append(target.line)
             self.bindings[target.node] = None if target.node in self.bindings else value
             self._sample = self._sample or (target, target.node)
 

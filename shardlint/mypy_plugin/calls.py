@@ -19,10 +19,13 @@ from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import ArrayForm, Forms, arrays_in, map_arrays, read_array, shown
 from shardlint.mypy_plugin.matching import match
 from shardlint.mypy_plugin.scopes import known_names
+from shardlint.mypy_plugin.variables import Variables
 from shardtypes.lang import Bindings, Size, format_shape
 
 
-def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms, report: Reporter) -> FunctionLike:
+def call_signature(
+    ctx: FunctionSigContext | MethodSigContext, forms: Forms, report: Reporter, variables: Variables
+) -> FunctionLike:
     """The callee's signature with this call's sizes in its result; arguments that do not fit are reported."""
     signature = _constructed(ctx.context, ctx.default_signature, ctx.api, forms)
     formals = [any(True for _ in arrays_in(formal)) for formal in signature.arg_types]
@@ -34,7 +37,8 @@ def call_signature(ctx: FunctionSigContext | MethodSigContext, forms: Forms, rep
     arg_types = list(signature.arg_types)
     for index, (formal, args) in enumerate(zip(signature.arg_types, ctx.args, strict=False)):
         for arg in args if formals[index] else ():
-            problem = match(formal, ctx.api.get_expression_type(arg), bindings, known)
+            actual = variables.value_type(ctx.api, arg, ctx.api.get_expression_type(arg))
+            problem = match(formal, actual, bindings, known)
             if problem is None:
                 continue
             if overloaded:

@@ -12,6 +12,7 @@ from shardlint.mypy_plugin.errors import INTERNAL, Reporter
 from shardlint.mypy_plugin.forms import without_shapes
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_names
+from shardlint.mypy_plugin.variables import Variables
 
 _REMEMBERED = 256
 
@@ -19,7 +20,8 @@ _REMEMBERED = 256
 class PromiseChecks:
     """The hooks of the two functions that returned and assigned values pass through."""
 
-    def __init__(self, report: Reporter) -> None:
+    def __init__(self, report: Reporter, variables: Variables) -> None:
+        self._variables = variables
         self._report = report
         self._expected: dict[Context, Type] = {}
 
@@ -39,6 +41,10 @@ class PromiseChecks:
             return function
         return proper.copy_modified(ret_type=without_shapes(proper.ret_type))
 
+    def revealed(self, ctx: FunctionContext) -> Type:
+        """The argument of ``reveal_type``."""
+        return self._variables.value_type(ctx.api, ctx.args[0][0], ctx.arg_types[0][0])
+
     def failed(self, ctx: FunctionContext) -> Type:
         """Stands at the top of a file that could not be rewritten: its argument is why."""
         message = ctx.args[0][0]
@@ -48,6 +54,8 @@ class PromiseChecks:
     def _check(self, ctx: FunctionContext, rule: str, what: str, code: ErrorCode) -> Type:
         actual = ctx.arg_types[0][0] if ctx.arg_types and ctx.arg_types[0] else AnyType(TypeOfAny.special_form)
         expected = self._promise(ctx)
+        value = ctx.args[0][0] if ctx.args and ctx.args[0] else None
+        actual = self._variables.value_type(ctx.api, value, actual)
         if expected is None:
             return actual
         known = known_names(ctx.api)

@@ -14,6 +14,7 @@ from mypy.types import (
     LiteralType,
     TupleType,
     Type,
+    TypeAliasType,
     TypeOfAny,
     UnionType,
     get_proper_type,
@@ -114,6 +115,8 @@ def arrays_in(typ: Type) -> Iterator[ArrayForm]:
 
 def parts_of(typ: Type) -> list[Type]:
     """The component types of a tuple, a union or a generic class."""
+    if isinstance(typ, TypeAliasType) and typ.is_recursive:
+        return []  # it has no end
     proper = get_proper_type(typ)
     if isinstance(proper, (TupleType, UnionType)):
         return list(proper.items)
@@ -152,6 +155,8 @@ def class_of_dtype(jax_name: str | None) -> str | None:
 
 def map_arrays(typ: Type, change: Callable[[Instance], Type], functions: bool = False) -> Type:
     """The type with every array in it changed; those in the signatures of ``functions`` only on request."""
+    if isinstance(typ, TypeAliasType) and typ.is_recursive:
+        return typ
     proper = get_proper_type(typ)
     if isinstance(proper, CallableType) and functions:
         arguments = [map_arrays(arg, change, functions) for arg in proper.arg_types]

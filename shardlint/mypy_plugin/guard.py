@@ -24,7 +24,7 @@ from mypy.types import AnyType, FunctionLike, Type, TypeOfAny
 from shardlint.mypy_plugin.errors import INTERNAL, CanFail, internal_failure
 
 _T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
-_S = TypeVar("_S", FunctionSigContext, MethodSigContext)
+_S = TypeVar("_S", bound=FunctionSigContext | MethodSigContext)
 
 
 class Guard:

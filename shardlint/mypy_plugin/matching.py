@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mypy.errorcodes import ErrorCode
-from mypy.types import AnyType, Instance, ProperType, TupleType, Type, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, ProperType, TupleType, Type, TypeAliasType, UnionType, get_proper_type
 
 from shardlint.dtypes import FAMILIES
 from shardlint.mypy_plugin.errors import AXES, SHAPE
@@ -46,6 +46,8 @@ def match(
     Names of the declared type that are not bound yet are bound. With ``promise`` it was declared in the same function:
     a name that means nothing definite there says nothing of the sharding either.
     """
+    if any(isinstance(typ, TypeAliasType) and typ.is_recursive for typ in (expected, actual)):
+        return None
     want, got = get_proper_type(expected), get_proper_type(actual)
     if isinstance(want, AnyType) or isinstance(got, AnyType):
         return None

@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from mypy.nodes import ARG_NAMED, ARG_POS, CallExpr, Context, RefExpr
+from mypy.nodes import (
+    ARG_NAMED,
+    ARG_POS,
+    CallExpr,
+    ComparisonExpr,
+    Context,
+    Expression,
+    IndexExpr,
+    MemberExpr,
+    OperatorAssignmentStmt,
+    OpExpr,
+    RefExpr,
+    UnaryExpr,
+)
 from mypy.plugin import AttributeContext, CheckerPluginInterface, FunctionContext, MethodContext
 from mypy.types import Instance, Type, get_proper_type
 
 from shardlint import ops
 from shardlint import values as av
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
-from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.errors import AXES, SHAPE, Reporter
 from shardlint.mypy_plugin.fields import field_type
 from shardlint.mypy_plugin.forms import Forms, arrays_in, read_array, without_shapes
 from shardlint.mypy_plugin.names import JAX_ARRAY
 from shardlint.mypy_plugin.reading import Reader
-from shardlint.mypy_plugin.scopes import known_names
 from shardlint.mypy_plugin.transformations import MAPPING, partial_call, partial_made, transformed
-from shardlint.mypy_plugin.values import array_value, type_of
+from shardlint.mypy_plugin.values import type_of
+from shardlint.mypy_plugin.variables import Variables
 from shardtypes.lang.messages import fails_for
 
 _BINARY = {
@@ -60,10 +72,10 @@ def public_name(fullname: str) -> str | None:
 class Operations:
     """The hooks of JAX's functions, and of the methods, operators and attributes of arrays."""
 
-    def __init__(self, forms: Forms, report: Reporter) -> None:
+    def __init__(self, forms: Forms, report: Reporter, variables: Variables) -> None:
         self.forms = forms
         self.report = report
-        self.bindings = SingleBindings()
+        self.variables = variables
 
     def function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         """The hook of a function that has a model, or of one that transforms functions."""
@@ -110,7 +122,7 @@ class Operations:
             return default
 
     def _function(self, ctx: FunctionContext | MethodContext, name: str) -> Type:
-        given = _arguments(ctx, Reader(ctx.api, self.bindings))
+        given = _arguments(ctx, Reader(ctx.api, self.variables))
         if given is None:
             return ctx.default_return_type
         args, kwargs = given
@@ -130,10 +142,11 @@ class Operations:
         form = read_array(ctx.type)
         if form is None:
             return ctx.default_return_type
-        reader = Reader(ctx.api, self.bindings)
-        receiver = array_value(form, reader.known)
+        reader = Reader(ctx.api, self.variables)
+        node, argument = _operands(ctx, name)
+        receiver = reader.value(node, ctx.type) if node is not None else av.ArrayValue(None)
         if len(ctx.args) == 1 and len(ctx.args[0]) == 1:
-            other = reader.value(ctx.args[0][0], ctx.arg_types[0][0])
+            other = reader.value(argument, ctx.arg_types[0][0])
             binary = _BINARY.get(name) or _COMPARISONS.get(name) or _REFLECTED.get(name)
             if binary is not None and not (_has_array(receiver) or _has_array(other)):
                 return ctx.default_return_type
@@ -161,10 +174,9 @@ class Operations:
         return self._run(model, ctx.default_return_type, ctx.api, ctx.context)
 
     def _attribute(self, ctx: AttributeContext, name: str) -> Type:
-        form = read_array(ctx.type)
-        if form is None or form.shape is None or ctx.is_lvalue:
+        if read_array(ctx.type) is None or ctx.is_lvalue or not isinstance(ctx.context, MemberExpr):
             return ctx.default_attr_type
-        receiver = array_value(form, known_names(ctx.api))
+        receiver = Reader(ctx.api, self.variables).value(ctx.context.expr, ctx.type)
         return self._run(lambda o: ops.attribute(receiver, name, o), ctx.default_attr_type, ctx.api, ctx.context)
 
     def _field(self, ctx: AttributeContext) -> Type:
@@ -172,8 +184,28 @@ class Operations:
         prefix = stacked_prefix(ctx.type)
         if prefix is None and not any(True for _ in arrays_in(ctx.default_attr_type)):
             return ctx.default_attr_type
-        typ = field_type(ctx, self.forms, self.bindings)
+        typ = field_type(ctx, self.forms, self.variables.bindings)
         return typ if prefix is None else stack(prefix, typ, ctx.api.named_generic_type("builtins.str", []), self.forms)
+
+
+def _operands(ctx: MethodContext, name: str) -> tuple[Expression | None, Expression | None]:
+    """The expression whose method is called, where mypy's context tells it, and the one argument."""
+    node = ctx.context
+    argument = ctx.args[0][0] if len(ctx.args) == 1 and len(ctx.args[0]) == 1 else None
+    if isinstance(node, CallExpr):
+        return (node.callee.expr if isinstance(node.callee, MemberExpr) else None), argument
+    if isinstance(node, IndexExpr):
+        return node.base, argument
+    if isinstance(node, UnaryExpr):
+        return node.expr, argument
+    if isinstance(node, OperatorAssignmentStmt):
+        return (node.rvalue, node.lvalue) if name in _REFLECTED else (node.lvalue, node.rvalue)
+    if isinstance(node, OpExpr):  # mypy passes something else for the left operand of a reflected operator
+        return (node.right, node.left) if name in _REFLECTED else (node.left, node.right)
+    if isinstance(node, ComparisonExpr) and len(node.operands) == 2:
+        left, right = node.operands
+        return (left, right) if argument is right else (right, left)
+    return None, argument
 
 
 def _mapped(ctx: FunctionContext) -> Type:

@@ -26,6 +26,7 @@ from mypy.types import FunctionLike, Type
 
 from shardlint.mypy_plugin import calls, parallel
 from shardlint.mypy_plugin.annotations import annotated, array_annotation, stacked_annotation
+from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.checks import PromiseChecks
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
 from shardlint.mypy_plugin.fields import mark_tree
@@ -44,15 +45,17 @@ from shardlint.mypy_plugin.names import (
     PREPARE,
     PYTREE_DATACLASS,
     RETURNED,
+    REVEALED,
     STACKED,
     STATIC,
 )
 from shardlint.mypy_plugin.operations import Operations, public_name
 from shardlint.mypy_plugin.rewrite import fail_in, mentions_annotations, rewrite
 from shardlint.mypy_plugin.settings import read_settings
+from shardlint.mypy_plugin.variables import Variables
 
 NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
-FORMAT = 4
+FORMAT = 5
 """Part of the cache key: raise it when what the plugin stores in types changes."""
 
 INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
@@ -68,8 +71,10 @@ class ShardtypesPlugin(Plugin):
         self.guard = Guard(options)
         self.forms = Forms(self.lookup_fully_qualified)
         self.report = Reporter(self.settings)
-        self.checks = PromiseChecks(self.report)
-        self.operations = Operations(self.forms, self.report)
+        self.bindings = SingleBindings()
+        self.variables = Variables(self.bindings)
+        self.checks = PromiseChecks(self.report, self.variables)
+        self.operations = Operations(self.forms, self.report, self.variables)
         self._prepared: dict[str, MypyFile] = {}
 
     def _require_settings(self) -> None:
@@ -98,7 +103,7 @@ class ShardtypesPlugin(Plugin):
         return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if changed else []
 
     def _prepare(self, file: MypyFile) -> bool:
-        self.operations.bindings.forget()
+        self.bindings.forget()
         try:
             return rewrite(file)
         except Exception as error:  # noqa: BLE001  there is no context to report it in: the file itself reports it
@@ -150,18 +155,23 @@ class ShardtypesPlugin(Plugin):
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
         if fullname.startswith((*UNTOUCHED, STATIC)):
             return None
-        return self.guard.signature(partial(calls.call_signature, forms=self.forms, report=self.report), fullname)
+        return self._signature_hook(fullname)
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         if fullname.startswith(UNTOUCHED):
             return None
-        return self.guard.signature(partial(calls.call_signature, forms=self.forms, report=self.report), fullname)
+        return self._signature_hook(fullname)
+
+    def _signature_hook(self, fullname: str) -> Callable[[FunctionSigContext | MethodSigContext], FunctionLike]:
+        hook = partial(calls.call_signature, forms=self.forms, report=self.report, variables=self.variables)
+        return self.guard.signature(hook, fullname)
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         own = {
             RETURNED: self.checks.returned,
             ASSIGNED: self.checks.assigned,
             CALLED: self.checks.called,
+            REVEALED: self.checks.revealed,
             FAILED: self.checks.failed,
         }
         if fullname in own:

@@ -22,13 +22,13 @@ from mypy.nodes import (
     Var,
 )
 from mypy.plugin import CheckerPluginInterface
-from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
+from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from shardlint import values as av
-from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.forms import read_array
 from shardlint.mypy_plugin.scopes import enclosing_functions, known_names
 from shardlint.mypy_plugin.values import array_value, value_of_type, written_value
+from shardlint.mypy_plugin.variables import Variables
 from shardtypes.lang import Size
 
 _DEEPEST = 20
@@ -38,15 +38,18 @@ _Sizes = tuple[Size | None, ...]
 class Reader:
     """Reads expressions of the function that is being checked."""
 
-    def __init__(self, api: CheckerPluginInterface, bindings: SingleBindings) -> None:
+    def __init__(self, api: CheckerPluginInterface, variables: Variables) -> None:
+        self._api = api
         self.known = known_names(api)
         self._functions: list[FuncItem] = enclosing_functions(api)
-        self._bindings = bindings
+        self._variables = variables
+        self._bindings = variables.bindings
         # TypeChecker has it, the plugin interface does not say so
         self._lookup: Callable[[Expression], Type | None] = getattr(api, "lookup_type_or_none", lambda node: None)
 
     def value(self, node: Expression | None, typ: Type) -> av.Value:
         """The value of an expression of this type; something unknown where nothing is known."""
+        typ = self._variables.value_type(self._api, node, self._whole(node, typ))
         written = written_value(node) if node is not None else None
         if written is not None:
             return written
@@ -85,8 +88,19 @@ class Reader:
             return av.Literal(None)
         return written_value(node) or av.IntValue(self.size(node))
 
-    def _array(self, node: Expression) -> av.ArrayValue | None:
+    def _whole(self, node: Expression | None, typ: Type) -> Type:
+        """mypy tries an operator on each member of a union; which of several arrays it is, is not known."""
+        whole = get_proper_type(self._lookup(node)) if node is not None else None
+        if not isinstance(whole, UnionType):
+            return typ
+        return typ if sum(read_array(item) is not None for item in whole.items) == 1 else whole
+
+    def _type(self, node: Expression) -> Type | None:
         typ = self._lookup(node)
+        return self._variables.value_type(self._api, node, typ) if typ is not None else None
+
+    def _array(self, node: Expression) -> av.ArrayValue | None:
+        typ = self._type(node)
         form = read_array(typ) if typ is not None else None
         return array_value(form, self.known) if form is not None else None
 

@@ -53,7 +53,7 @@ from mypy.types import (
 
 from shardlint.mypy_plugin import walking
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING, MODULE
-from shardlint.mypy_plugin.names import ASSIGNED, CALLED, DTYPES, FAILED, GLOBAL, RETURNED, STATIC
+from shardlint.mypy_plugin.names import ASSIGNED, CALLED, DTYPES, FAILED, GLOBAL, RETURNED, REVEALED, STATIC
 
 STACKING = "Array"
 _NAMES = "|".join((*DTYPES, STACKING)).encode()
@@ -67,7 +67,7 @@ def local_name(qualname: str) -> str:
 
 
 _STUB_NAMES: list[tuple[str, str | None]] = [
-    (q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, CALLED, FAILED)
+    (q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, CALLED, REVEALED, FAILED)
 ]
 STUB_IMPORT = f"from {STATIC} import " + ", ".join(f"{name} as {local}" for name, local in _STUB_NAMES)
 
@@ -142,6 +142,7 @@ def _stub_import(file: MypyFile) -> ImportFrom:
 class _Walk:
     def __init__(self, heads: Heads) -> None:
         self.heads = heads
+        self.bound: list[set[str]] = []  # the names that the functions around have bound so far
         self.wrapped = False
 
     # Types
@@ -198,9 +199,39 @@ class _Walk:
 
     # Statements
 
-    def statements(self, nodes: Sequence[Statement], inside_function: bool, returns: bool = False) -> None:
-        for node in nodes:
+    def statements(self, nodes: list[Statement], inside_function: bool, returns: bool = False) -> None:
+        for node in list(nodes):
+            second = self.declared_again(node)
             self.statement(node, inside_function, returns)
+            if second is not None:
+                nodes.insert(nodes.index(node) + 1, second)
+
+    def declared_again(self, node: Statement) -> Statement | None:
+        """``x: f32['B M'] = …`` where ``x`` exists. mypy wants one declaration, but an array gets a new shape.
+
+        The annotation goes to a variable of its own, whose value is then assigned by the statement returned.
+        """
+        if not isinstance(node, AssignmentStmt) or not self.bound:
+            return None
+        target = node.lvalues[0]
+        names = self.bound[-1]
+        before = isinstance(target, NameExpr) and target.name in names
+        names.update(
+            name.name for lvalue in node.lvalues for name in walking.below(lvalue) if isinstance(name, NameExpr)
+        )
+        if (
+            not (before and isinstance(target, NameExpr))
+            or isinstance(node.rvalue, TempNode)
+            or not self.type(node.type)
+        ):
+            return None
+        own = f"_shardtypes_{target.name}_{node.line}"
+        node.lvalues = [NameExpr(own)]
+        made = AssignmentStmt([NameExpr(target.name)], NameExpr(own))
+        for part in (node.lvalues[0], made.lvalues[0], made.rvalue):
+            part.set_line(target)
+        made.set_line(node)
+        return made
 
     def block(self, node: Block | None, inside_function: bool, returns: bool) -> None:
         if node is not None:
@@ -249,7 +280,9 @@ class _Walk:
             returns = self.type(node.type.ret_type)
         for argument in node.arguments:
             self.type(argument.type_annotation)
+        self.bound.append({argument.variable.name for argument in node.arguments})
         self.block(node.body, True, returns)
+        self.bound.pop()
 
     def assignment(self, node: AssignmentStmt, wrap: bool) -> None:
         is_array = self.type(node.type)
@@ -259,6 +292,16 @@ class _Walk:
             self.heads.aliases.update(t.name for t in node.lvalues if isinstance(t, NameExpr))
         elif is_array and wrap:
             node.rvalue = self.wrap(node.rvalue, ASSIGNED)
+        elif wrap and self.bound and node.type is None:
+            node.rvalue = self.read(node.rvalue)
+
+    def read(self, node: Expression) -> Expression:
+        """The expression with the names in it, alone or in displays, passed through a hook that knows their values."""
+        if isinstance(node, NameExpr) and any(node.name in names for names in self.bound):
+            return self.pass_through(node, REVEALED)
+        if isinstance(node, (TupleExpr, ListExpr)):
+            node.items = [self.read(item) for item in node.items]
+        return node
 
     def nameless_calls(self, nodes: Sequence[Statement]) -> None:
         """mypy calls no hook where the function is the value of an expression, so that value passes through one."""
@@ -267,6 +310,8 @@ class _Walk:
                 for node in walking.below(expression):
                     if isinstance(node, CallExpr) and isinstance(node.callee, (CallExpr, IndexExpr, ConditionalExpr)):
                         node.callee = self.pass_through(node.callee, CALLED)
+                    elif isinstance(node, CallExpr) and _is_reveal(node):
+                        node.args[0] = self.pass_through(node.args[0], REVEALED)
 
     def wrap(self, node: Expression, function: str) -> Expression:
         """The expression passed through a function of the stub: each item of a tuple, each branch of a choice."""
@@ -290,6 +335,10 @@ class _Walk:
         for made in (callee, call):
             made.set_line(node)
         return call
+
+
+def _is_reveal(node: CallExpr) -> bool:
+    return isinstance(node.callee, NameExpr) and node.callee.name == "reveal_type" and len(node.args) == 1
 
 
 def mark_global(node: Type | None) -> None:

@@ -13,6 +13,8 @@ from shardlint.mypy_plugin.plugin import ShardtypesPlugin
 from shardlint.ops import registry
 from tests.mypy_plugin.cases import configure, found_by_file
 
+pytestmark = pytest.mark.once
+
 CODE = """\
 import jax.numpy as jnp
 from shardtypes import f32

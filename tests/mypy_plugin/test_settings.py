@@ -8,6 +8,8 @@ import pytest
 
 from tests.mypy_plugin.cases import found_by_file, run_mypy
 
+pytestmark = pytest.mark.once
+
 CODE = """\
 from shardtypes import f32
 

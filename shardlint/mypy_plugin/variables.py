@@ -1,0 +1,34 @@
+"""The type of a variable's value.
+
+mypy takes what the type of the first value and that of the latest have in common, and an array of unknown shape has
+everything in common with any other: the first shape would come back. The latest value's own type is asked for here.
+"""
+
+from __future__ import annotations
+
+from mypy.nodes import Expression, MemberExpr, NameExpr
+from mypy.plugin import CheckerPluginInterface
+from mypy.types import Type
+
+from shardlint.mypy_plugin.bindings import SingleBindings
+from shardlint.mypy_plugin.forms import arrays_in, without_shapes
+from shardlint.mypy_plugin.scopes import enclosing_functions
+
+
+class Variables:
+    """Looks types of variables up in mypy's own record of assignments."""
+
+    def __init__(self, bindings: SingleBindings) -> None:
+        self.bindings = bindings
+
+    def value_type(self, api: CheckerPluginInterface, node: Expression | None, typ: Type) -> Type:
+        """The type of an expression's value, where ``typ`` is what mypy takes for it."""
+        if not isinstance(node, (NameExpr, MemberExpr)) or not any(True for _ in arrays_in(typ)):
+            return typ
+        binder = getattr(api, "binder", None)  # TypeChecker has it, the plugin interface does not say so
+        latest: Type | None = binder.get(node) if binder is not None else None
+        if latest is not None:
+            return latest
+        if isinstance(node, NameExpr) and self.bindings.may_differ(node, enclosing_functions(api)):
+            return without_shapes(typ)
+        return typ
