@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib.machinery
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 NOT_THE_PROJECT = frozenset({"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"})
+
+_BRACKETED = re.compile(rb"\[\s*b?['\"]")
 
 
 @dataclass(frozen=True)
@@ -20,10 +23,14 @@ class Candidate:
 
 
 def candidates(packages: Sequence[str], root: Path) -> Iterator[Candidate]:
-    """The files of the packages that are worth importing, in a fixed order."""
+    """The files of the packages that are worth importing, in a fixed order; none of a package that never mentions
+    shardtypes."""
     for package in packages:
+        whole = [_source(path) for path, _ in _modules(package.partition(".")[0], root)]
+        if not any(b"shardtypes" in source for source in whole):
+            continue
         for path, module in _modules(package, root):
-            if _has_shape_strings(path):
+            if _has_shape_strings(_source(path)):
                 yield Candidate(path, module)
 
 
@@ -57,32 +64,39 @@ def _place(package: str, root: Path) -> Path | None:
             return found
         if found.with_suffix(".py").is_file():
             return found.with_suffix(".py")
-    where: Sequence[str] | None = None
-    spec = None
-    for at in range(len(parts)):
-        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: at + 1]), where)
-        if spec is None:
-            return None
-        where = spec.submodule_search_locations
-    if where is not None:
-        return next((Path(folder) for folder in where), None)
-    return Path(spec.origin) if spec is not None and spec.origin else None
+    spec = importlib.machinery.PathFinder.find_spec(parts[0])
+    if spec is None:
+        return None
+    if spec.submodule_search_locations is None:
+        return Path(spec.origin) if spec.origin and len(parts) == 1 else None
+    for location in spec.submodule_search_locations:
+        found = Path(location).joinpath(*parts[1:])
+        if found.is_dir():
+            return found
+        if len(parts) > 1 and found.with_suffix(".py").is_file():
+            return found.with_suffix(".py")
+    return None
 
 
-def _has_shape_strings(path: Path) -> bool:
-    """Whether a parameter's annotation holds a string in brackets, as in ``f32['B M']``, or in a class of such fields.
-
-    A file that cannot be read or parsed is none: importing it will say what is wrong, to those who do.
-    """
+def _source(path: Path) -> bytes:
+    """The text of a file; nothing for one that cannot be read: importing it will say why, to those who do."""
     try:
-        source = path.read_bytes()
-        if b"['" not in source and b'["' not in source:
-            return False
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _has_shape_strings(source: bytes) -> bool:
+    """Whether a parameter's or a field's annotation holds a string in brackets, as in ``f32['B M']``."""
+    if not _BRACKETED.search(source):
+        return False
+    try:
         tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError):
+    except (SyntaxError, ValueError):
         return False
     return any(
-        isinstance(part, ast.Subscript) and _has_string(part.slice)
+        (isinstance(part, ast.Subscript) and _has_string(part.slice))
+        or (isinstance(part, ast.Constant) and isinstance(part.value, str) and "['" in part.value)
         for node in ast.walk(tree)
         for annotation in _annotations(node)
         for part in ast.walk(annotation)
