@@ -8,12 +8,15 @@ from typing import Any
 
 import jax
 import pytest
+from typeguard import TypeCheckError
 
-from shardtypes.errors import ShardingError
+from shardtypes.errors import ShardingError, ShardTypeError
 from shardtypes.explanation import explain
 from shardtypes.switches import enabled
 
 TITLE = "shardtypes: what the compiler chose"
+OTHER_TITLE = "shardtypes: an annotation without arrays"
+OTHER_TEXT = "typeguard checks these; --shardtypes-only-arrays (or its twin in the configuration) leaves them alone"
 _CHECKED = "shardtypes.checked"
 
 
@@ -21,8 +24,11 @@ _CHECKED = "shardtypes.checked"
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add a section to the report of a test that failed over a sharding."""
+    """Add a section to the report of a test that failed over a sharding, or over an annotation without arrays."""
     report = yield
+    error = None if call.excinfo is None else call.excinfo.value
+    if isinstance(error, TypeCheckError) and not isinstance(error, ShardTypeError):
+        report.sections.append((OTHER_TITLE, OTHER_TEXT))
     if call.when == "call" and call.excinfo is not None and isinstance(call.excinfo.value, ShardingError):
         text = explanation(call.excinfo.tb)
         if text is not None:

@@ -204,5 +204,6 @@ def test_only_arrays(project: pytest.Pytester, run: Run) -> None:
     )
     result = run()
     result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["typeguard checks these; --shardtypes-only-arrays *"])
     result.stdout.fnmatch_lines(["not possible, 1 times: typeguard cannot check odd: parameter 'x': cannot say"])
     run("--shardtypes-only-arrays").assert_outcomes(passed=2, failed=1)
