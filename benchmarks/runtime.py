@@ -1,11 +1,10 @@
-"""What a check costs at run time, beside its peers: one process, rounds interleaved, medians.
+"""What a check costs at run time, beside its peers: one process, rounds interleaved, best round of each.
 
 Usage: ``python benchmarks/runtime.py``. Times are microseconds a call of a function of three arrays.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 import types
 from collections.abc import Callable
@@ -47,6 +46,20 @@ def unchecked_peer(
 peer = jaxtyping.jaxtyped(typechecker=beartype.beartype)(unchecked_peer)
 
 
+try:
+    import chex  # measured where it is installed
+except ModuleNotFoundError:
+    chex = None
+
+
+def by_chex(x, w, b):
+    chex.assert_rank([x, w, b], [2, 2, 1])
+    chex.assert_equal(x.shape[1], w.shape[0])
+    chex.assert_equal(w.shape[1], b.shape[0])
+    chex.assert_type([x, w, b], jnp.float32)
+    return b
+
+
 def by_hand(x, w, b):
     if x.ndim != 2 or w.ndim != 2 or b.ndim != 1:
         raise ValueError("rank")
@@ -63,11 +76,12 @@ FUNCTIONS = {
     "shardtypes": ours,
     "typeguard": by_typeguard,
     "jaxtyping + beartype": peer,
+    **({"chex, by hand": by_chex} if chex is not None else {}),
 }
 
 
 def measure(cases: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dict[str, float]:
-    """Median over the rounds of the microseconds that one call takes."""
+    """The microseconds that one call takes, in the best of the rounds: others are disturbed."""
     times: dict[str, list[float]] = {name: [] for name in cases}
     for case in cases.values():
         case()
@@ -77,17 +91,17 @@ def measure(cases: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dic
             for _ in range(calls):
                 case()
             times[name].append((time.perf_counter() - start) / calls * 1e6)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: min(each) for name, each in times.items()}
 
 
-def report(title: str, medians: dict[str, float], baseline: str | None) -> None:
-    """Print medians, what each adds to the baseline, and that as a share of the peer's."""
-    base = medians[baseline] if baseline else 0.0
-    peer_adds = medians["jaxtyping + beartype"] - base
+def report(title: str, times: dict[str, float], baseline: str | None) -> None:
+    """Print times, what each adds to the baseline, and that as a share of the peer's."""
+    base = times[baseline] if baseline else 0.0
+    peer_adds = times["jaxtyping + beartype"] - base
     print(f"\n{title}")
-    for name, median in medians.items():
-        added = median - base
-        print(f"  {name:22}{median:10.2f} µs   adds {added:10.2f} µs   {added / peer_adds:6.2f} of the peer")
+    for name, spent in times.items():
+        added = spent - base
+        print(f"  {name:22}{spent:10.2f} µs   adds {added:10.2f} µs   {added / peer_adds:6.2f} of the peer")
 
 
 def main() -> None:
@@ -96,8 +110,7 @@ def main() -> None:
     print(f"JAX {jax.__version__}, jaxtyping {jaxtyping.__version__}, beartype {beartype.__version__}")
     eager = {name: (lambda f=f: f(*arguments)) for name, f in FUNCTIONS.items()}
     report("an eager call", measure(eager, 30, 300), "bare")
-    traced = {name: (lambda f=f: jax.make_jaxpr(lambda *a: f(*a))(*arguments)) for name, f in FUNCTIONS.items()}
-    report("a trace", measure(traced, 30, 30), "bare")
+    report("a call in a trace", measure_traced(arguments), "bare")
     compiled = {name: calling(f, arguments) for name, f in FUNCTIONS.items()}
     report("a compiled call", measure(compiled, 30, 300), None)
     doors = {
@@ -109,6 +122,17 @@ def main() -> None:
         name: (lambda door=door, f=f: [door(copy_of(f)) for _ in range(200)]) for name, (door, f) in doors.items()
     }
     report("decorating 200 functions", measure(decorating, 3, 1), None)
+
+
+def measure_traced(arguments: tuple[Any, ...]) -> dict[str, float]:
+    """As ``measure``, of calls with traced arguments, inside one trace."""
+    found: dict[str, float] = {}
+
+    def traced(*values: Any) -> None:
+        found.update(measure({name: (lambda f=f: f(*values)) for name, f in FUNCTIONS.items()}, 30, 100))
+
+    jax.make_jaxpr(traced)(*arguments)
+    return found
 
 
 def copy_of(function: Any) -> Any:
