@@ -11,6 +11,7 @@ from shardlint.ops import (
     creation,
     dimensions,
     einops,
+    einops_packing,
     elementwise,
     fft,
     images,
@@ -52,7 +53,7 @@ from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
 _FAMILIES = (
-    contraction, creation, dimensions, einops, elementwise, fft, images, indexing, initializers, joining, lax,
-    lax_slicing, linalg, matrices, nn, ordering, permuting, placement, queries, random, reductions, repeating,
-    reshape, segments, sliding, special, splitting, statistics, trees,
+    contraction, creation, dimensions, einops, einops_packing, elementwise, fft, images, indexing, initializers,
+    joining, lax, lax_slicing, linalg, matrices, nn, ordering, permuting, placement, queries, random, reductions,
+    repeating, reshape, segments, sliding, special, splitting, statistics, trees,
 )  # fmt: skip

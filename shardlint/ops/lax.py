@@ -162,6 +162,17 @@ def bitcast_convert_type(call: Call) -> Value:
     return with_dims(out, value.dims[:-1])
 
 
+@model("self, dtype=None", "jax.Array.view")
+def view(call: Call) -> Value:
+    """The same bytes under another dtype: the last dimension changes with the width."""
+    value = array(call, "self")
+    name, given = dtype_argument(call, call["dtype"])
+    old, new = (dtypes.bits(dtype) if dtype in dtypes.CONCRETE else None for dtype in (value.dtype, name))
+    if not given or (old is not None and old == new and "complex" not in f"{value.dtype} {name}"):
+        return with_dtype(value, name if given else value.dtype)
+    return with_dtype(with_dims(value, None), None)
+
+
 @model("operand, axes, *, out_sharding=None",
        *names("jax.lax", "reduce_max reduce_min reduce_sum reduce_prod reduce_and reduce_or reduce_xor"))
 def reduce(call: Call) -> Value:

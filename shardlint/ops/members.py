@@ -39,6 +39,11 @@ FUNCTION_METHODS = frozenset(
 )
 _KEEPING = frozenset({"block_until_ready", "copy", "__array__", "to_device", "copy_to_host_async", "addressable_data"})
 
+_OPAQUE = frozenset(
+    """tobytes tofile dump dumps fill itemset put setflags delete devices unsafe_buffer_pointer is_deleted is_ready
+    on_device_size_in_bytes __array_namespace__ __dlpack__ newbyteorder byteswap getfield""".split()
+)
+
 
 def attribute(receiver: Value, name: str, ctx: OpContext) -> Value:
     """``receiver.name``. Methods come back as MethodValue; ``x.at`` as a PartialValue that ``index`` completes."""
@@ -138,6 +143,11 @@ def _array_method(
             if kind is not None:
                 return ScalarValue({"bool": "bool", "complex": "complex"}.get(kind, "float"))
         return Unknown(f".{name}() of an array")
+    if name in _OPAQUE:
+        return Unknown(f".{name}() of an array")
+    if name == "compress" and args:  # the function takes the condition first
+        args = [args[0], value, *args[1:]]
+        return apply(prefix + name, args, kwargs, ctx)
     own = f"jax.Array.{name}"
     qualname = own if own in MODELS else (prefix + name if name in FUNCTION_METHODS else None)
     if qualname is None:

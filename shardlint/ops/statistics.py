@@ -224,7 +224,7 @@ def interp(call: Call) -> Value:
 @model("p, x, *, unroll=16", "jax.numpy.polyval")
 def polyval(call: Call) -> Value:
     p, x = arrays(call, "p", "x")
-    if p.dims is None or not p.dims:
+    if not p.dims or p.dims[0].size == 0:
         return UNKNOWN_ARRAY
     shape = with_dims(p, tuple(dim for dim in p.dims[1:]))
     out = elementwise(call.name, [shape, x], call.ctx)

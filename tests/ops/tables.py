@@ -92,6 +92,7 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
 
         run()
 
+    test.rows = rows  # type: ignore[attr-defined]  # for tests of functions that are called alike
     return test
 
 

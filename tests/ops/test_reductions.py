@@ -1,61 +1,24 @@
-"""Reductions, cumulative functions, sorting and softmax against JAX."""
+"""Reductions, cumulative functions and arg-extrema against JAX."""
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.oracle import agree, sampled
 from tests.ops.strategies import DTYPES, arrays, axes, axis_or_axes, shapes
+from tests.ops.tables import case, family, optional
 
-REDUCE = "sum prod mean std var max min amax amin all any median nansum nanmean nanmax nanmin count_nonzero ptp".split()
+JNP = "jax.numpy"
+REDUCE = "sum prod mean std var max min amax amin all any nansum nanprod nanmean nanstd nanvar nanmax nanmin ptp"
+wide = arrays(shapes, DTYPES)
 
-
-@pytest.mark.parametrize("name", REDUCE)
-@sampled
-@given(x=arrays(shapes, DTYPES), axis=axis_or_axes, keepdims=st.booleans())
-def test_reduce(name, x, axis, keepdims):
-    agree(f"jax.numpy.{name}", getattr(jnp, name), [x], {"axis": axis, "keepdims": keepdims})
-
-
-@pytest.mark.parametrize("name", ["min", "max", "sum", "any"])
-@sampled
-@given(x=arrays(), y=arrays())
-def test_array_as_axis(name, x, y):
-    agree(f"jax.numpy.{name}", getattr(jnp, name), [x, y])
-
-
-@sampled
-@given(x=arrays(), axis=axis_or_axes, where=arrays(dtypes=("bool",)))
-def test_where(x, axis, where):
-    agree("jax.numpy.sum", jnp.sum, [x], {"axis": axis, "where": where})
-
-
-@sampled
-@given(x=arrays(), dtype=st.sampled_from(["float32", "int32", "bfloat16"]))
-def test_sum_dtype(x, dtype):
-    agree("jax.numpy.sum", jnp.sum, [x], {"dtype": jnp.dtype(dtype)})
-
-
-@pytest.mark.parametrize("name", ["argmax", "argmin"])
-@sampled
-@given(x=arrays(), axis=st.one_of(st.none(), axes), keepdims=st.booleans())
-def test_arg_reduce(name, x, axis, keepdims):
-    agree(f"jax.numpy.{name}", getattr(jnp, name), [x], {"axis": axis, "keepdims": keepdims})
-
-
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "sort", "argsort"])
-@sampled
-@given(x=arrays(shapes, DTYPES), axis=st.one_of(st.none(), axes))
-def test_along_axis(name, x, axis):
-    agree(f"jax.numpy.{name}", getattr(jnp, name), [x], {"axis": axis})
-
-
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "standardize"])
-@sampled
-@given(x=arrays(), axis=st.one_of(axes, st.lists(axes, min_size=1, max_size=2).map(tuple)))
-def test_nn(name, x, axis):
-    agree(f"jax.nn.{name}", getattr(jax.nn, name), [x], {"axis": axis})
+test_reductions = family(
+    case(JNP, REDUCE, wide, axis=optional(axis_or_axes), keepdims=st.booleans()),
+    case(JNP, "count_nonzero", wide, axis=optional(axis_or_axes), keepdims=st.booleans()),
+    case(JNP, "min max sum any", arrays(), arrays()),
+    case(JNP, "sum max", arrays(), axis=axis_or_axes, where=arrays(dtypes=("bool",)), initial=st.just(0)),
+    case(JNP, "sum mean", arrays(), dtype=st.sampled_from([jnp.dtype(name) for name in ("float32", "bfloat16")])),
+    case(JNP, "argmax argmin nanargmax nanargmin", arrays(), axis=optional(st.one_of(st.none(), axes)),
+         keepdims=st.booleans()),
+    case(JNP, "cumsum cumprod nancumsum nancumprod", wide, axis=optional(st.one_of(st.none(), axes))),
+)  # fmt: skip

@@ -28,7 +28,8 @@ from tests.ops.tables import resolve
 
 NOTHING = [Unknown(), ArrayValue(None), SequenceValue((Unknown(), Unknown()))]
 ANYTHING = [
-    *NOTHING, IntValue(None), StringValue(), Literal(None), Literal(True), Literal(1.5), Literal("same"), constant(0), constant(-1), constant((0, 1)),
+    *NOTHING, IntValue(None), StringValue(), Literal(None), Literal(True), Literal(1.5), Literal("same"),
+    constant(0), constant(-1), constant((0, 1)),
     ScalarValue("float"), DTypeValue(None), DTypeValue("float32"), DictValue(()), DictValue((("a", Unknown()),)),
     SequenceValue((), "list"), SequenceValue((ArrayValue(None), Unknown()), "list"), ExternalValue("jax.numpy.sum"),
     SliceValue(Literal(None), IntValue(None), Literal(None)), IntValue(Size.symbol("n")), IntValue(Size.symbol("?n")),
