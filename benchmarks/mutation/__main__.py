@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import shutil
 import sys
 import tempfile
@@ -34,10 +35,14 @@ def main() -> None:
     options = _options()
     started = time.perf_counter()
     found = programs(options.paths)
+    made = [(p, m) for p in found for m in mutants(p, options.family, options.seed, options.each)]
+    if options.limit is not None and options.limit < len(made):
+        kept = sorted(random.Random(options.seed).sample(range(len(made)), options.limit))
+        made = [made[i] for i in kept]
     cases: list[Case] = []
     for program in found:
         cases.append(Case(len(cases), program, None))
-        for mutant in mutants(program, options.family, options.seed, options.each):
+        for mutant in (m for p, m in made if p is program):
             cases.append(Case(len(cases), program, mutant))
     groups = _by_program(cases)
     _say(f"{len(found)} programs, {len(cases) - len(found)} mutants")
@@ -60,14 +65,19 @@ def main() -> None:
         begun = time.perf_counter()
         results.add(tool.name, _run(tool, wanted))
         _say(f"{tool.name}: {time.perf_counter() - begun:.0f} s")
+        _write(results, options)
     if options.run_time:
         _add_run_time(results, wanted, options.timeout)
-    text = markdown(results)
-    print(text)
+    _write(results, options)
+    print(markdown(results))
+
+
+def _write(results: Results, options: argparse.Namespace) -> None:
+    """What is known so far, so that a long run that is ended early was not in vain."""
     if options.json:
         options.json.write_text(json.dumps(results.to_json(), indent=1) + "\n")
     if options.markdown:
-        options.markdown.write_text(text)
+        options.markdown.write_text(markdown(results))
 
 
 def _options() -> argparse.Namespace:
@@ -76,6 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--family", nargs="+", default=["shape", "dtype"], choices=["shape", "dtype", "sharding"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--each", type=int, default=2, help="mutants of one operator in one function")
+    parser.add_argument("--limit", type=int, help="a random sample of so many mutants")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one evaluation")
     parser.add_argument("--tools", nargs="+", help="only these")
     parser.add_argument("--peers", type=Path, help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc")
