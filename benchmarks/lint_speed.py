@@ -1,0 +1,132 @@
+"""How fast the linter is: cold, warm and after an edit, beside libcst's parse of the same files, and beside its peers.
+
+Usage: ``python -m benchmarks.lint_speed [PATHS…] [--peers ENVIRONMENT]``. Times are seconds of CPU of one process with
+one job, so that other work on the machine does not show; the best of ``--rounds``. The files are copied under new names
+until there are enough lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.mutation.translate import translate
+
+_PARSE = """
+import sys, time
+from pathlib import Path
+import libcst
+files = [p.read_bytes() for p in sorted(Path(".").rglob("*.py"))]
+libcst.parse_module(b"x = 1")
+start = time.process_time()
+for text in files:
+    libcst.parse_module(text)
+print(time.process_time() - start)
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    options = _options()
+    sources = [p for path in options.paths for p in _files(Path(path))]
+    for copies in (1, 2, 4):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            lines = _copy(sources, folder, copies * options.copies)
+            _report(folder, lines, options)
+    if options.peers:
+        _peers(sources, options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.lint_speed", description=__doc__)
+    here = Path(__file__).parent
+    right = str(here.parent / "fixtures" / "lint" / "right")
+    parser.add_argument("paths", nargs="*", default=[str(here / "programs"), right], help="files and folders")
+    parser.add_argument("--copies", type=int, default=4, help="of every file, in the smallest run")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peers", type=Path, help="an environment with pyrefly and jaxtyc")
+    return parser.parse_args()
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.glob("*.py"))
+
+
+def _copy(sources: Sequence[Path], folder: Path, copies: int, form: str = "") -> int:
+    """Write every source ``copies`` times; the number of lines."""
+    lines = 0
+    for path in sources:
+        text = path.read_bytes() if not form else translate(path.read_bytes(), form).text.encode()  # type: ignore[arg-type]  # one of its forms
+        for number in range(copies):
+            (folder / f"{path.stem}_{number}.py").write_bytes(text + f"\nNUMBER = {number}\n".encode())
+            lines += text.count(b"\n") + 2
+    return lines
+
+
+def _report(folder: Path, lines: int, options: argparse.Namespace) -> None:
+    lint = [sys.executable, "-m", "shardlint", "--jobs", "1", "--exit-zero", "."]
+    parse = min(float(_said([sys.executable, "-c", _PARSE], folder)) for _ in range(options.rounds))
+    start = _best(options.rounds, lambda: _cpu([*lint[:-1], "--no-cache", "--version"], folder))
+
+    def cold() -> float:
+        shutil.rmtree(folder / ".shardlint_cache", ignore_errors=True)
+        return _cpu(lint, folder)
+
+    def edited() -> float:
+        path = min(folder.glob("*.py"))
+        path.write_text(path.read_text() + "NUMBER += 1\n")
+        return _cpu(lint, folder)
+
+    first = _best(options.rounds, cold)
+    warm = _best(options.rounds, lambda: _cpu(lint, folder))
+    edit = _best(options.rounds, edited)
+    print(f"{lines} lines in {len(list(folder.glob('*.py')))} files")
+    print(f"  libcst parses them in    {parse:7.2f} s  {lines / parse:8.0f} lines/s")
+    print(f"  cold                     {first:7.2f} s  {lines / first:8.0f} lines/s  {first / parse:5.2f} of the parse")
+    print(f"  warm                     {warm:7.2f} s")
+    print(f"  one file edited          {edit:7.2f} s")
+    print(f"  start of the program     {start:7.2f} s")
+
+
+def _peers(sources: Sequence[Path], options: argparse.Namespace) -> None:
+    commands = {
+        "pyrefly": [f"{options.peers}/bin/pyrefly", "check", "--threads", "1"],
+        "jaxtyc": [f"{options.peers}/bin/jaxtyc", "check", "--format", "concise", "."],
+    }
+    for name, command in commands.items():
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            lines = _copy(sources, folder, options.copies, name)
+            (folder / "pyrefly.toml").write_text(f'python-interpreter-path = "{options.peers}/bin/python"\n')
+            spent = _best(options.rounds, lambda c=command, f=folder: _cpu(c, f))  # type: ignore[misc]  # a default binds the loop variable
+            print(f"{name}: {spent:.2f} s, {lines / spent:.0f} lines/s")
+
+
+def _best(rounds: int, measure: Callable[[], float]) -> float:
+    return min(measure() for _ in range(rounds))
+
+
+def _cpu(command: Sequence[str], folder: Path) -> float:
+    """Seconds of CPU that a command takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, env=os.environ
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _said(command: Sequence[str], folder: Path) -> str:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    main()
