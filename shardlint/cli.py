@@ -15,6 +15,7 @@ from shardlint import config as configuration
 from shardlint import files, fixing, messages
 from shardlint.config import Config, ConfigError
 from shardlint.render import FORMATS, renderer
+from shardlint.render.json import render_with_types
 from shardlint.rules import RuleError, all_rules, rule
 from shardlint.run import Report, check
 from shardlint.selection import require_known
@@ -135,6 +136,9 @@ def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argpa
 
 
 def _print(report: Report, options: argparse.Namespace) -> None:
+    if options.show_types and options.format == "json":
+        sys.stdout.write(render_with_types(report.diagnostics, report.types))
+        return
     if options.show_types:
         for shown in report.types:
             why = f" ({shown.why})" if shown.why else ""

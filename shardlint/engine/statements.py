@@ -14,8 +14,10 @@ from shardlint.engine.joining import join_variables
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import constant, element, iterate, truth
 from shardlint.engine.sharding import manual_exit, placements
+from shardlint.engine.sharding.manual import displayed
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import AnyType, ArrayType, ScalarType
+from shardlint.ops.sharding.state import sharded
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -148,7 +150,7 @@ def _see(it: Interpreter, frame: Frame, key: tuple[int, str], value: Value) -> N
     """Keep what is known of a name for --show-types: what its function says by itself, else what its calls tell."""
     _, before = it.seen.get(key, (key[1], None))
     if before is None or _is_open(before) or (frame.checking and not _is_open(value)):
-        it.seen[key] = (key[1], value)
+        it.seen[key] = (key[1], value if it.view is None else displayed(it.view, value))
 
 
 def _is_open(value: Value) -> bool:
@@ -425,6 +427,8 @@ def shown(value: Value) -> tuple[str, str | None]:
             return f"{value.dtype or 'array'}['...']", "its rank is not known"
         case ArrayValue(dims=dims) if dims is not None:
             text = format_shape([d.size for d in dims], [d.axes for d in dims], value.pending or ())
+            varying = sorted(value.varying - sharded(value))
+            text += f" {{V:{','.join(varying)}}}" if varying else ""
             return f"{value.dtype or 'array'}[{text!r}]", None
         case IntValue(size=size):
             return (f"int {size}" if size is not None else "int"), None

@@ -4,9 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Protocol
 
 from shardlint.render import Lines
-from shardtypes.lang.diagnostics import Diagnostic
+from shardtypes.lang.diagnostics import Diagnostic, Place
+
+
+class Shown(Protocol):
+    """The inferred type of one local."""
+
+    @property
+    def place(self) -> Place: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def why(self) -> str | None: ...
+
+
+def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown]) -> str:
+    """One object: ``findings`` as without ``--show-types``, and ``types``, why one is not known included."""
+    shown = [
+        {
+            "path": one.place.path, "line": one.place.line, "column": one.place.column, "name": one.name,
+            "type": one.text, "why": one.why,
+        }
+        for one in types
+    ]  # fmt: skip
+    whole = {"findings": [d.to_json() for d in diagnostics], "types": shown}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from shardlint.values import ArrayValue
 from tests.sharding.programs import (
+    MESH,
     SIZES,
     Program,
     Statement,
@@ -39,7 +41,8 @@ def _shape_agrees(value: ArrayValue, local: tuple[int, ...]) -> bool:
     if len(value.dims) != len(local):
         return False
     for dim, actual in zip(value.dims, local, strict=True):
-        if dim.size is not None and not dim.size.is_opaque and dim.size.evaluate(SIZES) != actual:
+        devices = prod(MESH[axis] for axis in dim.axes or ())
+        if dim.size is not None and not dim.size.is_opaque and dim.size.evaluate(SIZES) != actual * devices:
             return False
     return True
 

@@ -237,6 +237,13 @@ def _entered(
     return changed
 
 
+def displayed(view: View, value: Value) -> Value:
+    """A value as it is shown: sizes are global ones."""
+    if isinstance(value, SequenceValue):
+        return replace(value, items=tuple(displayed(view, item) for item in value.items))
+    return replace(view.leave(value), manual=value.manual) if isinstance(value, ArrayValue) else value
+
+
 def is_mapped(region: Region | None, index: int) -> bool | None:
     """Whether ``pmap`` maps over a parameter; None where that is not known."""
     if region is None or region.mapped is None:
