@@ -23,6 +23,7 @@ class Coverage:
     ``declared`` maps a function with array annotations to the place of its definition, ``functions`` to how often it
     was called with checks; ``dimensions`` says of each dimension and axis whether the sharding was ever verified on a
     mesh where that axis is larger than one; ``layouts`` are the annotations and meshes that were found to agree.
+    ``checking`` maps a function under jit to the seconds that compiling it for its checks took; all others are cheap.
     ``traced`` maps the node id of a function's trace to its verdict; ``collectives`` that of a test to what it
     compiled, ``seconds`` to how long it took.
     """
@@ -35,6 +36,7 @@ class Coverage:
     layouts: tuple[Verified, ...]
     too_early: tuple[str, ...]
     never_imported: tuple[str, ...]
+    checking: Mapping[str, float] = field(default_factory=dict)
     traced: Mapping[str, str] = field(default_factory=dict)
     collectives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -101,6 +103,7 @@ def take(hook: PackageHook) -> Coverage:
         layouts=tuple((*entry,) for entry in counted["layouts"] if entry[0].startswith(inside)),
         too_early=hook.too_early,
         never_imported=hook.never_imported(),
+        checking=counted["seconds"],
     )
 
 
@@ -112,6 +115,7 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
     declared: dict[str, str] = {}
     dimensions: dict[Dimension, bool] = {}
     layouts: dict[Verified, None] = {}
+    checking: dict[str, float] = {}
     too_early: set[str] = set()
     never_imported: set[str] | None = None
     for part in parts:
@@ -121,6 +125,8 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         declared.update(part.declared)
         for key, verified in part.dimensions.items():
             dimensions[key] = dimensions.get(key, False) or verified
+        for name, seconds in part.checking.items():
+            checking[name] = checking.get(name, 0.0) + seconds
         layouts.update(dict.fromkeys(part.layouts))
         too_early.update(part.too_early)
         missing = set(part.never_imported)
@@ -134,4 +140,5 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         layouts=tuple(sorted(layouts)),
         too_early=tuple(sorted(too_early)),
         never_imported=tuple(sorted(never_imported or ())),
+        checking=checking,
     )

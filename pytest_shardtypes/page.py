@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 
@@ -50,7 +50,8 @@ def page(coverage: Coverage, root: Path) -> str:
         ("Layouts that were verified", _layouts(coverage)),
         ("Collectives by test", _collectives(coverage)),
         ("Functions traced", _traced(coverage)),
-        ("Slowest tests and traces", _slowest(coverage)),
+        ("Slowest checks", _slowest(("function compiled for its checks", "seconds"), coverage.checking)),
+        ("Slowest tests and traces", _slowest(("test", "seconds"), coverage.seconds)),
         ("Checks that were not possible", _not_possible(coverage)),
     ]
     body = "\n".join(f"<section><h2>{title}</h2>\n{content}</section>" for title, content in sections if content)
@@ -134,10 +135,10 @@ def _traced(coverage: Coverage) -> str:
     return _table(("function", "verdict"), rows) if rows else ""
 
 
-def _slowest(coverage: Coverage) -> str:
-    ordered = sorted(coverage.seconds.items(), key=lambda entry: -entry[1])[:SLOWEST]
-    rows = [(f"<code>{escape(test)}</code>", f"{seconds:.2f}") for test, seconds in ordered]
-    return _table(("test", "seconds"), rows) if rows else ""
+def _slowest(header: tuple[str, str], spent: Mapping[str, float]) -> str:
+    ordered = sorted(spent.items(), key=lambda entry: -entry[1])[:SLOWEST]
+    rows = [(f"<code>{escape(name)}</code>", f"{seconds:.2f}") for name, seconds in ordered]
+    return _table(header, rows) if rows else ""
 
 
 def _not_possible(coverage: Coverage) -> str:

@@ -19,6 +19,7 @@ class _Counters:
     declared: dict[str, str] = field(default_factory=dict)
     dimensions: dict[tuple[str, str, int, str], bool] = field(default_factory=dict)
     layouts: dict[tuple[str, str, str, str], None] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 recording = False
@@ -76,10 +77,18 @@ def cover_layout(function: str, role: str, declared: str, mesh: str) -> None:
             _counters.layouts[function, role, declared, mesh] = None
 
 
+def spend(function: str, seconds: float) -> None:
+    """Note the time that a checking compile took; all other checks take microseconds."""
+    if recording:
+        with _lock:
+            _counters.seconds[function] = _counters.seconds.get(function, 0.0) + seconds
+
+
 def snapshot() -> dict[str, Any]:
     """Everything counted since the last ``reset``: ``checks``, ``not_possible``, ``functions`` (calls by name),
     ``declared`` (place by name of each annotated function), ``dimensions`` (list of
-    ``(function, role, dim, axis, verified)``), ``layouts`` (list of ``(function, role, declared, mesh)``)."""
+    ``(function, role, dim, axis, verified)``), ``layouts`` (list of ``(function, role, declared, mesh)``),
+    ``seconds`` (spent in checking compiles, by function)."""
     with _lock:
         return {
             "checks": dict(_counters.checks),
@@ -88,6 +97,7 @@ def snapshot() -> dict[str, Any]:
             "declared": dict(_counters.declared),
             "dimensions": [(*key, verified) for key, verified in _counters.dimensions.items()],
             "layouts": list(_counters.layouts),
+            "seconds": dict(_counters.seconds),
         }
 
 
@@ -108,4 +118,5 @@ def reset() -> None:
         _counters.functions.clear()
         _counters.dimensions.clear()
         _counters.layouts.clear()
+        _counters.seconds.clear()
         _reasons.clear()

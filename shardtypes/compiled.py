@@ -15,6 +15,7 @@ import itertools
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -305,6 +306,7 @@ def _check_compile(fun: Any, jit_info: Any, args: Any, kwargs: Any, make_jit: Ca
         collector.results(made, out_shardings)
         return made
 
+    begun = time.perf_counter()
     with collecting() as collector, _retraced():
         try:
             make_jit(again, jit_info).lower(*args, **kwargs).compile()
@@ -313,6 +315,9 @@ def _check_compile(fun: Any, jit_info: Any, args: Any, kwargs: Any, make_jit: Ca
         except Exception as error:  # noqa: BLE001 - the program itself is compiled next and says what is wrong with it
             _stats.count_not_possible(f"the checking compile failed: {type(error).__name__}")
             return
+        finally:
+            name = str(getattr(fun, "__qualname__", fun)).rpartition("<locals>.")[2]
+            _stats.spend(f"{getattr(fun, '__module__', '')}.{name}", time.perf_counter() - begun)
     if collector.answered < collector.asked:
         _stats.count_not_possible("the compiler did not report the sharding of a value")
     collector.raise_first()

@@ -41,3 +41,13 @@ def test_functions_and_dimensions_are_named_with_their_module(auto_mesh: Mesh) -
     sizes = ", ".join(f"{name}={size}" for name, size in auto_mesh.shape.items())
     assert (f"{__name__}.f", "the result", "f32['B/d M']", sizes) in counted["layouts"]
     assert all(verified for *_, verified in counted["dimensions"])
+
+
+@pytest.mark.usefixtures("recorded")
+def test_the_time_of_checking_compiles_is_kept(auto_mesh: Mesh) -> None:
+    def step(x: jax.Array) -> jax.Array:
+        return f(x)
+
+    with jax.set_mesh(auto_mesh):
+        jax.jit(step)(st.shard(jnp.ones((4, 4)), f32["B/d M"]))
+    assert _stats.snapshot()["seconds"][f"{__name__}.step"] > 0
