@@ -72,6 +72,11 @@ class PackageHook:
         _stats.record(self._recording)
         switches.arrays_only = self._before
 
+    @property
+    def switched_off(self) -> bool:
+        """Whether the environment turns all checks off."""
+        return switches.switched_off()
+
     def never_imported(self) -> tuple[str, ...]:
         """Packages that no test imported, so that nothing in them was checked."""
         return tuple(name for name in self.packages if name not in sys.modules)

@@ -104,7 +104,7 @@ class Run:
             each = self.options.devices // self.options.processes
             self.processes = Processes(self.config, self.options.processes, each)
             self.config.pluginmanager.register(self.processes, "shardtypes-processes")
-        if self.options.trace:
+        if self.options.trace and not self.hook.switched_off:
             from pytest_shardtypes.trace_items import Tracing
 
             self.tracing = Tracing(self.hook.packages, self.config.rootpath, self._collects_everything())
@@ -130,6 +130,8 @@ class Run:
         assert self.hook is not None
         devices = "the devices that are there" if self.forced is None else f"{self.forced.count} CPU devices"
         packages = ", ".join(self.hook.packages) or "no packages found in the root directory"
+        if self.hook.switched_off:
+            packages = "nothing, for SHARDTYPES=0 in the environment turns all checks off"
         mesh = f"; mesh {self.options.mesh}" if self.options.mesh else ""
         restarts = [] if self.forced is None else self.forced.restarts
         return [f"shardtypes: {devices}{mesh}; checks {packages}", *(f"shardtypes: {text}" for text in restarts)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_shardtypes.coverage import Coverage
+from shardtypes.switches import switched_off
 
 LISTED = 20
 COULD_NOT_TELL = "could not tell"  # how such a verdict begins
@@ -49,6 +50,8 @@ def _place(place: str, root: Path) -> str:
 
 def _none(coverage: Coverage, packages: Sequence[str]) -> str:
     """Why nothing was checked, and what to do."""
+    if switched_off():
+        return "none, for SHARDTYPES=0 in the environment turns them off"
     names = ", ".join(packages)
     if not packages:
         return "none, for there is no package in the root directory: name yours with --shardtypes-packages"

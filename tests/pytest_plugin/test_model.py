@@ -207,3 +207,18 @@ def test_only_arrays(project: pytest.Pytester, run: Run) -> None:
     result.stdout.fnmatch_lines(["typeguard checks these; --shardtypes-only-arrays *"])
     result.stdout.fnmatch_lines(["not possible, 1 times: typeguard cannot check odd: parameter 'x': cannot say"])
     run("--shardtypes-only-arrays").assert_outcomes(passed=2, failed=1)
+
+
+@pytest.mark.once
+def test_checks_off(project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SHARDTYPES=0 nothing is checked, nothing traced, and the run says so."""
+    monkeypatch.setenv("SHARDTYPES", "0")
+    project.makepyfile("import jax.numpy as jnp\nfrom model import layers\ndef test_it(): layers.never(jnp.ones(3))")
+    result = run("--shardtypes-trace")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "shardtypes: 8 CPU devices; checks nothing, for SHARDTYPES=0 in the environment turns all checks off",
+            "checks run: none, for SHARDTYPES=0 in the environment turns them off",
+        ]
+    )
