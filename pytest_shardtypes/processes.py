@@ -178,6 +178,8 @@ class Processes:
             self._end(0.0)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
+        # What the test before this one left set up for the module or the class that both are in.
+        item.session._setupstate.teardown_exact(nextitem)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 

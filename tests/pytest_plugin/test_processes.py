@@ -60,7 +60,7 @@ def test_one_dies(mesh):
 
 
 def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(test_it=TESTS)
+    pytester.makepyfile(test_it=TESTS, test_later="def test_in_another_module(): pass")
     (pytester.path / "model.py").write_text(
         "from __future__ import annotations\nfrom shardtypes import f32\n"
         "def twice(x: f32['B/d M/t']) -> f32['B/d M/t']:\n    return x * 2\n"
@@ -69,7 +69,7 @@ def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
         "[pytest]\nshardtypes = true\nshardtypes_processes = 2\npythonpath = .\naddopts = --strict-markers"
     )
     result = run("--no-shardtypes-trace")
-    result.assert_outcomes(passed=3, failed=2, skipped=1)
+    result.assert_outcomes(passed=4, failed=2, skipped=1)
     result.stdout.fnmatch_lines(
         [
             "process 1 of 2: *",
