@@ -213,6 +213,8 @@ _PREFIXES = (
     ("jax.tree_util.tree_map", "jax.tree.map"),
     ("jax.tree_map", "jax.tree.map"),
     ("jax._src", "jax"),
+    ("flax.linen.initializers", "jax.nn.initializers"),
+    ("flax.nnx.initializers", "jax.nn.initializers"),
     *((f"flax.{part}.{name}", f"jax.nn.{name}") for part in ("linen", "nnx") for name in (
         "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax one_hot relu"
         " relu6 selu sigmoid silu soft_sign softmax softplus standardize swish").split()),

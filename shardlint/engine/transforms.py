@@ -13,7 +13,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.instances import replaced
 from shardlint.engine.loops import call_loop
 from shardlint.engine.mapping import MAPPINGS, call_mapped
-from shardlint.engine.sharding import manual_calls
+from shardlint.engine.sharding import layer_names, manual_calls
 from shardlint.engine.tree_maps import holds_instance, mapped
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
@@ -138,7 +138,7 @@ def call_wrapped(
     if func.kind == manual_calls.SHARD_MAP:
         return manual_calls.call_region(it, frame, func, args, kwargs, at, places)
     if func.kind in layers.LAYERS:
-        return layers.call(it, frame, func, args, at, places)
+        return layer_names.applied(it, frame, func, args, at, layers.call(it, frame, func, args, at, places))
     if func.kind in DERIVATIVES:
         return call_derivative(it, frame, func, args, kwargs, at, places)
     return call_mapped(it, frame, func, args, kwargs, at, places)

@@ -13,11 +13,10 @@ from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import axes_of, shown
 from shardlint.engine.types import ArrayType
 from shardlint.logical_rules import RuleList
+from shardlint.ops.initializers import INITIALIZERS
 from shardlint.values import (
     ArrayValue,
-    Dimension,
     ExternalValue,
-    IntValue,
     PartialValue,
     SequenceValue,
     SpecValue,
@@ -33,14 +32,8 @@ _OLD_CONSTRAINT = "flax.linen.partitioning.with_sharding_constraint"
 _CONSTRAINT_OPTIONS = {_OLD_CONSTRAINT: ("fallback",)}
 _LOGICAL = frozenset({"with_logical_partitioning"})
 _PARTITIONING = frozenset({"with_partitioning"})
-_INITIALIZERS = ("jax.nn.initializers.", "flax.linen.initializers.", "flax.nnx.initializers.")
-_FACTORIES = frozenset(
-    """constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform
-    lecun_normal lecun_uniform normal ones_init orthogonal truncated_normal uniform variance_scaling xavier_normal
-    xavier_uniform zeros_init""".split()
-)
-#: What such a factory gives: an initializer.
-_MADE = "initializer"
+#: flax's names for two of JAX's initializers.
+_FLAX_INITIALIZERS = {f"{INITIALIZERS}.zeros_init": "zeros", f"{INITIALIZERS}.ones_init": "ones"}
 
 
 def call(site: Site) -> Value | None:
@@ -50,8 +43,8 @@ def call(site: Site) -> Value | None:
         return _constraint(site)
     if rules_in_force.is_library(qualname, _LOGICAL | _PARTITIONING) and not qualname.startswith("flax.nnx."):
         return _partitioning(site)
-    if qualname.startswith(_INITIALIZERS):
-        return _initializer(site)
+    if qualname in _FLAX_INITIALIZERS:
+        return ExternalValue(f"{INITIALIZERS}.{_FLAX_INITIALIZERS[qualname]}")
     if qualname == PARAM:
         return _param(site)
     if qualname == "flax.linen.partitioning.param_with_axes":
@@ -79,7 +72,7 @@ def _constraint(site: Site) -> Value | None:
     named = _check_names(site, spec, lists, operand)
     if not isinstance(value, ArrayValue):
         return value
-    if named and _check_rank(site, spec, value, operand):
+    if named and check_rank(site, spec, value, operand):
         named = labels.check_order(site, value, spec, lists, operand)
     return labels.named(value, spec) if named else value
 
@@ -100,18 +93,23 @@ def _partitioning(site: Site) -> Value:
     return PartialValue(ExternalValue(site.qualname), (given.get("fn", NONE), spec))
 
 
+def names_of(init: Value | None) -> SpecValue | None:
+    """The names that an initializer was given by ``with_logical_partitioning`` or ``with_partitioning``."""
+    if isinstance(init, PartialValue) and isinstance(init.func, ExternalValue) and len(init.args) == 2:
+        if rules_in_force.is_library(init.func.qualname, _LOGICAL | _PARTITIONING):
+            return init.args[1] if isinstance(init.args[1], SpecValue) else None
+    return None
+
+
 def _param(site: Site) -> Value | None:
     """``self.param(name, init, shape, …)``."""
-    given = site.given("name", "init_fn", "shape")
-    init, shape = given.get("init_fn"), given.get("shape")
+    init = site.given("name", "init_fn").get("init_fn")
     spec: SpecValue | None = None
     logical = False
-    if isinstance(init, PartialValue) and isinstance(init.func, ExternalValue) and len(init.args) == 2:
-        logical = rules_in_force.is_library(init.func.qualname, _LOGICAL)
-        if logical or rules_in_force.is_library(init.func.qualname, _PARTITIONING):
-            held = init.args[1]
-            spec, init = held if isinstance(held, SpecValue) else None, init.args[0]
-    array = _made(init, shape)
+    if isinstance(init, PartialValue) and names_of(init) is not None:
+        logical = isinstance(init.func, ExternalValue) and rules_in_force.is_library(init.func.qualname, _LOGICAL)
+        spec, init = names_of(init), init.args[0]
+    array = _made(site, init, site.args[2:])
     if array is None:
         return None
     return _named_param(site, array, spec, logical, site.operand(1, "init_fn"))
@@ -119,10 +117,10 @@ def _param(site: Site) -> Value | None:
 
 def _param_with_axes(site: Site) -> Value | None:
     """``param_with_axes(name, init, shape, …, axes=names)``."""
-    given = site.given("name", "init_fn", "shape")
+    given = site.given("name", "init_fn")
     operand = site.operand(len(site.args), "axes")
     spec = _names(site, given.get("axes", NONE), operand)
-    array = _made(given.get("init_fn"), given.get("shape"))
+    array = _made(site, given.get("init_fn"), site.args[2:])
     if spec is not None:
         lists = rules_in_force.lists(site)
         if _check_names(site, spec, lists, operand):
@@ -133,28 +131,22 @@ def _param_with_axes(site: Site) -> Value | None:
 def _named_param(
     site: Site, array: ArrayValue, spec: SpecValue | None, logical: bool, operand: ir.Expr | None
 ) -> ArrayValue:  # fmt: skip
-    if spec is None or not _check_rank(site, spec, array, operand) or not logical:
+    if spec is None or not check_rank(site, spec, array, operand) or not logical:
         return array
     return labels.named(array, spec)
 
 
-def _initializer(site: Site) -> Value | None:
-    """``lecun_normal()`` is an initializer; what an initializer makes has the shape that it is given."""
-    last = site.qualname.rpartition(".")[2]
-    if last in _FACTORIES:
-        return ExternalValue(f"{site.qualname}.{_MADE}")
-    return _made(ExternalValue(site.qualname), site.given("key", "shape").get("shape"))
+def _made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue | None:
+    """What one of JAX's initializers makes; None for any other function. ``given`` follows the key."""
+    from shardlint.engine.calls import call as call_value
 
-
-def _made(init: Value | None, shape: Value | None) -> ArrayValue | None:
-    """What an initializer of JAX's makes of a shape; None for any other function."""
-    while isinstance(init, PartialValue):
-        init = init.func
-    if not isinstance(init, ExternalValue) or not init.qualname.startswith(_INITIALIZERS):
+    inner = init
+    while isinstance(inner, PartialValue):
+        inner = inner.func
+    if init is None or not isinstance(inner, ExternalValue) or not inner.qualname.startswith(INITIALIZERS):
         return None
-    if init.qualname.rpartition(".")[2] in _FACTORIES or not isinstance(shape, SequenceValue):
-        return None
-    return ArrayValue(tuple(Dimension(i.size if isinstance(i, IntValue) else None) for i in shape.items), None)
+    made = call_value(site.it, site.frame, init, [Unknown("a key"), *given], {}, site.at)
+    return made if isinstance(made, ArrayValue) and made.dims is not None else None
 
 
 def _names(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecValue | None:
@@ -228,7 +220,7 @@ def _clash(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
     return None
 
 
-def _check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr | None) -> bool:
+def check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr | None) -> bool:
     """As many names as dimensions. False after a report.
 
     Fewer names may be meant for the leading dimensions, unless one of them is what a later dimension is called.
