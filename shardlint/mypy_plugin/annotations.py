@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from mypy.nodes import TypeInfo
-from mypy.plugin import AnalyzeTypeContext
+from mypy.nodes import BytesExpr, StrExpr, TypeInfo
+from mypy.plugin import AnalyzeTypeContext, FunctionContext
 from mypy.types import (
     AnyType,
     Instance,
@@ -131,7 +131,19 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
     return shape
 
 
-def _check_axes(ctx: AnalyzeTypeContext, shape: Shape, report: Reporter) -> None:
+def annotation_value(ctx: FunctionContext, report: Reporter) -> Type:
+    """An annotation among values: its text is checked."""
+    text = ctx.args[0][0] if ctx.args and ctx.args[0] else None
+    if isinstance(text, (StrExpr, BytesExpr)):
+        try:
+            _check_axes(ctx, parse(text.value), report)
+        except ShapeSyntaxError as error:
+            problem = messages.invalid_shape(text.value, error.message, error.column, error.hint)
+            report(ctx.api, "ST101", problem, ctx.context, SYNTAX)
+    return ctx.default_return_type
+
+
+def _check_axes(ctx: AnalyzeTypeContext | FunctionContext, shape: Shape, report: Reporter) -> None:
     """Mesh axes that are there twice or in no mesh, and numbers that their axes do not divide."""
     mesh = report.settings.mesh
     for axis in sorted(set(shape.axes)):

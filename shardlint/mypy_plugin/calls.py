@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr, Context, RefExpr, TypeAlias
-from mypy.plugin import CheckerPluginInterface, FunctionSigContext, MethodSigContext
+from mypy.nodes import BytesExpr, CallExpr, Context, RefExpr, StrExpr, TypeAlias
+from mypy.plugin import CheckerPluginInterface, FunctionContext, FunctionSigContext, MethodSigContext
 from mypy.types import (
     CallableType,
     FunctionLike,
@@ -68,7 +68,18 @@ def _constructed(context: Context, signature: CallableType, api: CheckerPluginIn
     prefix = stacked_prefix(alias.target) if isinstance(alias, TypeAlias) else None
     if prefix is None:
         return signature
-    text_type = api.named_generic_type("builtins.str", [])
+    return _stacked(signature, prefix, api.named_generic_type("builtins.str", []), forms)
+
+
+def stacked_constructor(ctx: FunctionContext, forms: Forms) -> Type:
+    """``Array['layers', Layer]`` where it is called: the constructor, with dimensions in front of every array."""
+    text, given = ctx.args[0][0], get_proper_type(ctx.arg_types[1][0])
+    if not isinstance(text, (StrExpr, BytesExpr)) or not isinstance(given, CallableType):
+        return ctx.default_return_type
+    return _stacked(given, text.value, ctx.api.named_generic_type("builtins.str", []), forms)
+
+
+def _stacked(signature: CallableType, prefix: str, text_type: Instance, forms: Forms) -> CallableType:
     return signature.copy_modified(
         arg_types=[stack(prefix, formal, text_type, forms) for formal in signature.arg_types],
         ret_type=stack(prefix, signature.ret_type, text_type, forms),

@@ -25,7 +25,7 @@ from mypy.plugin import (
 from mypy.types import FunctionLike, Type
 
 from shardlint.mypy_plugin import calls, parallel
-from shardlint.mypy_plugin.annotations import annotated, array_annotation, stacked_annotation
+from shardlint.mypy_plugin.annotations import annotated, annotation_value, array_annotation, stacked_annotation
 from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.checks import PromiseChecks
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
@@ -35,8 +35,10 @@ from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.guard import Guard
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
+    ANNOTATION,
     ASSIGNED,
     CALLED,
+    CONSTRUCTOR,
     DTYPE_BASE,
     DTYPES,
     DTYPES_MODULE,
@@ -55,7 +57,7 @@ from shardlint.mypy_plugin.settings import read_settings
 from shardlint.mypy_plugin.variables import Variables
 
 NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
-FORMAT = 5
+FORMAT = 6
 """Part of the cache key: raise it when what the plugin stores in types changes."""
 
 INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
@@ -167,11 +169,13 @@ class ShardtypesPlugin(Plugin):
         return self.guard.signature(hook, fullname)
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
-        own = {
+        own: dict[str, Callable[[FunctionContext], Type]] = {
             RETURNED: self.checks.returned,
             ASSIGNED: self.checks.assigned,
             CALLED: self.checks.called,
             REVEALED: self.checks.revealed,
+            ANNOTATION: partial(annotation_value, report=self.report),
+            CONSTRUCTOR: partial(calls.stacked_constructor, forms=self.forms),
             FAILED: self.checks.failed,
         }
         if fullname in own:

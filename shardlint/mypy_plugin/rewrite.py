@@ -52,8 +52,20 @@ from mypy.types import (
 )
 
 from shardlint.mypy_plugin import walking
+from shardlint.mypy_plugin.annotation_values import AnnotationValues
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING, MODULE
-from shardlint.mypy_plugin.names import ASSIGNED, CALLED, DTYPES, FAILED, GLOBAL, RETURNED, REVEALED, STATIC
+from shardlint.mypy_plugin.names import (
+    ANNOTATION,
+    ASSIGNED,
+    CALLED,
+    CONSTRUCTOR,
+    DTYPES,
+    FAILED,
+    GLOBAL,
+    RETURNED,
+    REVEALED,
+    STATIC,
+)
 
 STACKING = "Array"
 _NAMES = "|".join((*DTYPES, STACKING)).encode()
@@ -61,14 +73,15 @@ _NAMES = "|".join((*DTYPES, STACKING)).encode()
 _MENTION = re.compile(rb"\b(?:shardtypes|jaxtyping)\b|\b(?:" + _NAMES + rb")(?:\s*\[\s*[rbRB]{0,2}['\"]|\s+as\b)")
 
 
+_FUNCTIONS = (RETURNED, ASSIGNED, CALLED, REVEALED, ANNOTATION, CONSTRUCTOR, FAILED)
+
+
 def local_name(qualname: str) -> str:
     """The name under which a rewritten file knows a function of the stub; no Python program has it."""
     return f"_shardtypes_static_{qualname.rpartition('.')[2]}"
 
 
-_STUB_NAMES: list[tuple[str, str | None]] = [
-    (q.rpartition(".")[2], local_name(q)) for q in (RETURNED, ASSIGNED, CALLED, REVEALED, FAILED)
-]
+_STUB_NAMES: list[tuple[str, str | None]] = [(q.rpartition(".")[2], local_name(q)) for q in _FUNCTIONS]
 STUB_IMPORT = f"from {STATIC} import " + ", ".join(f"{name} as {local}" for name, local in _STUB_NAMES)
 
 
@@ -116,6 +129,9 @@ def rewrite(file: MypyFile, stub_imported: bool = False) -> bool:
         return False
     walk = _Walk(heads)
     walk.statements(file.defs, inside_function=False)
+    values = AnnotationValues(walk.is_annotation, walk.annotation, walk.constructor)
+    for statement in list(walking.statements(file.defs)):
+        values.statement(statement)
     walk.nameless_calls(file.defs)
     if walk.wrapped and not stub_imported:
         file.defs.insert(0, _stub_import(file))
@@ -329,9 +345,25 @@ class _Walk:
         return self.pass_through(node, function)
 
     def pass_through(self, node: Expression, function: str) -> CallExpr:
+        return self.stub_call(node, function, [node])
+
+    def is_annotation(self, node: Expression) -> bool:
+        """Whether an expression is ``f32['B M']`` or the like."""
+        base = node.base if isinstance(node, IndexExpr) else None
+        kind = self.heads.kind(_dotted(base)) if isinstance(base, (NameExpr, MemberExpr)) else None
+        return kind is not None and (kind in DTYPES or kind == STACKING)
+
+    def annotation(self, node: Expression, items: list[Expression]) -> Expression:
+        return self.stub_call(node, ANNOTATION, items[:2])
+
+    def constructor(self, node: Expression, items: list[Expression]) -> Expression:
+        return self.stub_call(node, CONSTRUCTOR, items)
+
+    def stub_call(self, node: Expression, function: str, args: list[Expression]) -> CallExpr:
+        """A call of a function of the stub, at the place of ``node``."""
         self.wrapped = True
         callee = NameExpr(local_name(function))
-        call = CallExpr(callee, [node], [ARG_POS], [None])
+        call = CallExpr(callee, args, [ARG_POS] * len(args), [None] * len(args))
         for made in (callee, call):
             made.set_line(node)
         return call

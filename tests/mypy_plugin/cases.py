@@ -84,6 +84,17 @@ def found_by_file(lines: list[str]) -> dict[str, list[tuple[int, str, str]]]:
     return found
 
 
+def with_wording(expected: list[tuple[int, str, str]], found: list[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+    """What is expected, sorted; a message with ``…`` in it stands for whatever message was found that it fits."""
+    texts = {(line, kind): [t for at, k, t in found if (at, k) == (line, kind)] for line, kind, _ in expected}
+    filled = []
+    for line, kind, text in expected:
+        pattern = re.compile(".*".join(re.escape(part) for part in text.split("…")))
+        fitting = [t for t in texts[line, kind] if "…" in text and pattern.fullmatch(t)]
+        filled.append((line, kind, fitting[0] if fitting else text))
+    return sorted(filled)
+
+
 def write_case(folder: Path, case: Case) -> str:
     """The case as a module; its file name."""
     name = f"{case.name}.py"

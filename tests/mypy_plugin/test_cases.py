@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mypy_plugin.cases import CASES, Case, found_by_file, read_cases, run_mypy, write_case
+from tests.mypy_plugin.cases import CASES, Case, found_by_file, read_cases, run_mypy, with_wording, write_case
 
 ALL = [case for path in sorted(CASES.glob("*.test")) for case in read_cases(path)]
 
@@ -27,7 +27,8 @@ def test_case_names_are_unique() -> None:
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_case(case: Case, found: dict[str, list[tuple[int, str, str]]]) -> None:
-    assert sorted(found.get(f"{case.name}.py", [])) == sorted(case.expected)
+    messages = sorted(found.get(f"{case.name}.py", []))
+    assert messages == with_wording(case.expected, messages)
 
 
 def test_a_wrong_expectation_is_noticed(found: dict[str, list[tuple[int, str, str]]]) -> None:
