@@ -303,9 +303,29 @@ def bound_arguments(
                 related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
             earlier = {name: places[i] for name, i in index.items() if i < len(places)}
             related += _bound_by(it, frame, func, param, problem, bindings, earlier)
-            it.report(frame, problem.code or "ST202", place, problem.message, problem.witness, related)
+            other = None if wrong else _swapped_with(it, frame, func, bound, index, param.name)
+            message = f"{problem.message}; are {param.name} and {other} swapped?" if other else problem.message
+            it.report(frame, problem.code or "ST202", place, message, problem.witness, related)
             wrong = True
+            if other is not None:
+                break  # one mistake, one finding
     return Fit(bound, bindings, wrong)
+
+
+def _swapped_with(
+    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], index: dict[str, int], name: str
+) -> str | None:
+    """The parameter whose argument would have to change places with this one for all to fit."""
+    types = {p.name: resolve(it, p.annotation, func.module) for p in func.node.params if p.name in index}
+    arrays = [other for other, type_ in types.items() if isinstance(type_, ArrayType) and type_.shape is not None]
+    for other in arrays if name in arrays else ():
+        if other == name or not isinstance(bound[other], ArrayValue):
+            continue
+        given = {**bound, name: bound[other], other: bound[name]}
+        bindings = Bindings()
+        if not any(matching.check(it, type_, given[p], bindings, frame.facts, "") for p, type_ in types.items()):
+            return other
+    return None
 
 
 def _bound_by(

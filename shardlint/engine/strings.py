@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -24,16 +25,24 @@ def walk(node: object) -> Iterator[ir.Node]:
     while stack:
         current = stack.pop()
         if isinstance(current, tuple):
-            stack.extend(reversed(current))
+            stack.extend(current[::-1])
         elif isinstance(current, ir.Node):
             yield current
             kind = type(current)
-            names = _PARTS.get(kind) or _PARTS.setdefault(kind, tuple(f.name for f in reversed(fields(kind))))
-            stack.extend(getattr(current, name) for name in names)
+            parts = _PARTS.get(kind) or _PARTS.setdefault(kind, _parts(kind))
+            stack.extend(parts(current))
 
 
-_PARTS: dict[type[ir.Node], tuple[str, ...]] = {}
-"""The fields of each kind of node, last first."""
+_PARTS: dict[type[ir.Node], Callable[[ir.Node], tuple[object, ...]]] = {}
+_PLAIN = frozenset({"int", "str", "str | None", "bool", "object"})
+
+
+def _parts(kind: type[ir.Node]) -> Callable[[ir.Node], tuple[object, ...]]:
+    """What reads the fields of a node that may hold nodes, last first."""
+    names = [f.name for f in reversed(fields(kind)) if f.type not in _PLAIN]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return (lambda node: (getattr(node, names[0]),)) if names else (lambda _: ())
 
 
 def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:
@@ -93,6 +102,9 @@ def _axes(it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: b
 
 def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module: str, known: set[str]) -> None:
     """A name in the result that nothing else has, one slip away from a name that the parameters have."""
+    promised = [array for array in _arrays(resolve(it, node.returns, module)) if array.shape is not None]
+    if not promised:
+        return
     elsewhere = set(known)
     for param in node.params:
         elsewhere.add(param.name)
@@ -103,10 +115,8 @@ def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module:
         if isinstance(n, ir.Const) and isinstance(n.value, str)
         for text in _words(n.value)
     }
-    for array in _arrays(resolve(it, node.returns, module)):
-        if array.shape is None:
-            continue
-        for dim in array.shape.dims:
+    for array in promised:
+        for dim in array.shape.dims if array.shape is not None else ():
             name = dim.name if dim.kind == "size" else None
             if name is None or name in elsewhere or name in inside:
                 continue

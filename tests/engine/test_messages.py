@@ -1,0 +1,75 @@
+"""What findings say, word for word: both sides, where a size came from, and what was probably meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlint.engine import analyze
+from shardlint.lower import lower
+from shardlint.project import Project
+from shardlint.rules import rule
+
+HEAD = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from shardtypes import f32, i32
+
+def dense(x: f32['B M'], w: f32['M F']) -> f32['B F']:
+    return x @ w
+
+def loss(logits: f32['B C'], labels: i32['B']) -> f32['']:
+    return logits.mean()
+"""
+
+
+def messages(body: str) -> list[tuple[str, tuple[str, ...]]]:
+    program = HEAD + body
+    module = lower(program.encode(), "example", "example.py").module
+    found = []
+    for event in analyze(Project({"example": module}), module):
+        one = rule(event.code)
+        assert one is not None
+        found.append((f"{event.code} {one.message(event)}", tuple(text for _, _, text in event.related)))
+    return found
+
+
+CASES = {
+    "def f(x: f32['B C'], y: i32['B']):\n    return loss(y, x)\n": (
+        "ST202 argument logits of loss: expected 'B C', got 'B': rank 1, expected 2; are logits and labels swapped?",
+        ("declared 'B C' here",),
+    ),
+    "def f(x: f32['B M'], w: f32['F M']):\n    return dense(x, w)\n": (
+        "ST202 argument w of dense: expected 'M F', got 'F M': dimension 0 is F, expected M (fails for F=2, M=3)",
+        ("declared 'M F' here", "'M' of dense is M by this argument"),
+    ),
+    "def f(x: f32['B M'], w: f32['M F']):\n    return jax.vmap(jnp.matmul, in_axes=(0, None, 0))(x, w)\n": (
+        "ST211 vmap: in_axes has 3 entries for 2 arguments",
+        ("called here",),
+    ),
+    "def f(x: f32['B M'], w: f32['M F']):\n    return jax.vmap(lambda a, b: a * b.sum())(x, w)\n": (
+        "ST211 vmap: mapped dimensions differ: argument 0 has B, argument 1 has M (fails for B=2, M=3)",
+        (),
+    ),
+    "def f(xs: f32['T B M']):\n    def step(c, x):\n        return c.T, x\n    return lax.scan(step, xs[0], xs)\n": (
+        "ST210 scan: its carry starts as 'B M' and comes back as 'M B' (fails for B=2, M=3)",
+        ("scan is called here", "the carry starts here"),
+    ),
+    "def f(w: f32['M'], x: f32['B M']):\n    return jax.grad(lambda w: x @ w)(w)\n": (
+        "ST217 grad needs a function whose result is one number, this one gives an array 'B'",
+        ("its gradient is taken here",),
+    ),
+    "def f(x: f32['B L H D']):\n    b, l, h, d = x.shape\n    return x.reshape(b, h, l, d)\n": (
+        "ST207 reshape from 'B L H D' to 'B H L D' keeps the order of the elements: transpose the dimensions",
+        (),
+    ),
+    "def f(x: f32['batch length']) -> f32['batch lenght']:\n    return x\n": (
+        "ST105 only the result of f has a dimension 'lenght'; did you mean 'length'?",
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("body", CASES)
+def test_the_message_is_word_for_word(body: str) -> None:
+    assert messages(body) == [CASES[body]]
