@@ -13,7 +13,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,8 @@ def arrays(values: Iterable[Value]) -> Iterable[ArrayValue]:
             yield from arrays([value.value])
 
 
-def measure(checkouts: list[str]) -> dict[str, list[Site]]:
-    """The call sites of each checkout."""
-    found = {}
+def measure(checkouts: list[str]) -> Iterator[tuple[str, list[Site]]]:
+    """Each checkout with its call sites."""
     here = Path.cwd()
     for checkout in checkouts:
         with Recorder() as recorder:
@@ -101,8 +100,7 @@ def measure(checkouts: list[str]) -> dict[str, list[Site]]:
                 run.check(["."], Config(root=Path.cwd(), jobs=1), cache=False)
             finally:
                 os.chdir(here)
-        found[Path(checkout).resolve().name] = list(recorder.sites.values())
-    return found
+        yield Path(checkout).resolve().name, list(recorder.sites.values())
 
 
 def row(name: str, sites: list[Site]) -> str:
@@ -133,11 +131,12 @@ def main() -> int:
     parser.add_argument("checkouts", nargs="+", metavar="CHECKOUT")
     parser.add_argument("--limit", type=int, default=40, help="how many functions to list (default: 40)")
     options = parser.parse_args()
-    found = measure(options.checkouts)
-    every = [site for sites in found.values() for site in sites]
     sys.stdout.write(f"{'checkout':<40}  array argument    known rank       all calls\n")
-    for name, sites in found.items():
+    every: list[Site] = []
+    for name, sites in measure(options.checkouts):
+        every += sites
         sys.stdout.write(row(name, sites) + "\n")
+        sys.stdout.flush()
     sys.stdout.write("\n".join([row("together", every), *ranking(every, options.limit)]) + "\n")
     return 0
 

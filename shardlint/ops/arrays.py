@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from shardlint import dtypes
+from shardlint.ops import advice
 from shardlint.ops.registry import Call, OpContext, OpError, UnknownArgument, is_none, static_int
 from shardlint.values import (
     ArrayValue,
@@ -64,6 +65,11 @@ def arrays(call: Call, *names: str) -> list[ArrayValue]:
 def dims_of(*sizes: int | Size | None) -> Dims:
     """Dimensions of these sizes, their sharding unknown."""
     return tuple(Dimension(None if size is None else Size.of(size)) for size in sizes)
+
+
+def sizes_of(value: ArrayValue) -> list[Size | None]:
+    """The sizes of an array of known rank; none for one of unknown rank."""
+    return [dim.size for dim in value.dims or ()]
 
 
 def shown(value: ArrayValue) -> str:
@@ -176,7 +182,8 @@ def _clashes(ctx: OpContext, a: ArrayValue, b: ArrayValue, k: int) -> bool:
 
 
 def cannot_broadcast(name: str, a: ArrayValue, b: ArrayValue) -> str:
-    return f"{name}: shapes {shown(a)} and {shown(b)} do not broadcast"
+    advised = advice.broadcasting(sizes_of(a), sizes_of(b))
+    return f"{name}: shapes {shown(a)} and {shown(b)} do not broadcast{advised}"
 
 
 def merge_pending(operands: Sequence[ArrayValue], kind: str = "nonlinear") -> frozenset[str] | None:

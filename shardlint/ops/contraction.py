@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardlint import dtypes
+from shardlint.ops import advice
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -21,6 +22,7 @@ from shardlint.ops.arrays import (
     result_dtype,
     shown,
     shown_size,
+    sizes_of,
     with_dims,
     with_dtype,
 )
@@ -59,17 +61,10 @@ def check_contracted(call: Call, a: ArrayValue, i: int, b: ArrayValue, k: int) -
     witness = different(call.ctx, a.dims[i].size, b.dims[k].size)
     if witness is not None:
         left, right = shown_size(a.dims[i].size), shown_size(b.dims[k].size)
-        advice = _transpose_advice(call, a, i, b, k)
-        message = f"{call.name}: cannot contract {shown(a)} with {shown(b)}: {left} against {right}{advice}"
+        usual = i == len(a.dims) - 1 and k == len(b.dims) - 2
+        advised = advice.contraction(sizes_of(a), sizes_of(b)) if usual else ""
+        message = f"{call.name}: cannot contract {shown(a)} with {shown(b)}: {left} against {right}{advised}"
         raise OpError("ST204", message, witness)
-
-
-def _transpose_advice(call: Call, a: ArrayValue, i: int, b: ArrayValue, k: int) -> str:
-    """Where the other of the last two dimensions would fit, a transpose was probably forgotten."""
-    assert a.dims is not None and b.dims is not None
-    if len(b.dims) >= 2 and k == len(b.dims) - 2 and a.dims[i].size == b.dims[-1].size:
-        return "; a transpose of the right operand would fit"
-    return ""
 
 
 @model("a, b, *, precision=None, preferred_element_type=None, out_sharding=None", "jax.numpy.matmul")
@@ -247,7 +242,7 @@ def contract(call: Call, text: str, equation: Equation, operands: list[ArrayValu
                 continue
             dim = operand.dims[position]
             position += 1
-            _bind(call, text, letter, i, dim, operands, bound)
+            _bind(call, text, equation, letter, i, dim, operands, bound)
     batch = broadcast_dims(call.name, ellipses, call.ctx, "ST205") if ellipses else ()
     contracted = [dim for letter, (_, dim) in bound.items() if letter not in equation.output]
     if "..." not in equation.output and batch:
@@ -267,7 +262,7 @@ def _term(letters: tuple[str, ...]) -> str:
     return (" " if any(len(letter) > 1 and letter != "..." for letter in letters) else "").join(letters)
 
 
-def _bind(call: Call, text: str, letter: str, i: int, dim: Dimension, operands: list[ArrayValue],
+def _bind(call: Call, text: str, equation: Equation, letter: str, i: int, dim: Dimension, operands: list[ArrayValue],
           bound: dict[str, tuple[int, Dimension]]) -> None:  # fmt: skip
     if letter not in bound:
         bound[letter] = (i, dim)
@@ -290,6 +285,8 @@ def _bind(call: Call, text: str, letter: str, i: int, dim: Dimension, operands: 
                 f"{call.name}: '{letter}' of '{text}' is {left} in {where}, {shown(operands[first])}, "
                 f"and {right} in operand {i}, {shown(operands[i])}"
             )
+            shapes = [None if operand.dims is None else sizes_of(operand) for operand in operands]
+            message += advice.einsum(equation.inputs, shapes)
             raise OpError("ST205", message, _not_one(call, before.size, dim.size, witness), i + 1)
     bound[letter] = (first, merge_dims(call.ctx, before, dim))
 

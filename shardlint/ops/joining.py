@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlint.ops import advice
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
@@ -17,6 +18,7 @@ from shardlint.ops.arrays import (
     one_axis,
     result_dtype,
     shown,
+    sizes_of,
     with_dims,
     with_dtype,
 )
@@ -61,6 +63,8 @@ def agree(call: Call, operands: list[ArrayValue], skip: int | None) -> list[Dime
             witness = different(call.ctx, common[k].size, dim.size)
             if witness is not None:
                 what = f"dimension {k} of {shown(first)} and {shown(operand)} differs"
+                if skip is not None:
+                    what += advice.joining([sizes_of(o) for o in operands if o.dims is not None], skip)
                 raise OpError("ST209", f"{call.name}: {what}", witness, i)
             common[k] = merge_dims(call.ctx, common[k], dim)
     return common

@@ -149,3 +149,37 @@ def test_messages():
     with pytest.raises(ops.OpError) as caught:
         ops.apply("jax.numpy.min", [sym("B"), sym("B")], {}, ops.OpContext())
     assert "the elementwise function is jnp.minimum" in str(caught.value)
+
+
+ADVICE = [
+    (function("divide"), ["B L M", "B L"], "'B L 1' would: keepdims=True, or [..., None]", ["B L M", "B L 1"]),
+    (function("add"), ["B L", "L B"], "a transpose of the second would fit", ["B L", "B L"]),
+    (function("matmul"), ["B L", "F L"], "a transpose of the right operand would fit", ["B L", "L F"]),
+    (function("matmul"), ["L B", "L F"], "a transpose of the left operand would fit", ["B L", "L F"]),
+    (function("matmul"), ["L F", "B L"], "the operands fit the other way round", ["B L", "L F"]),
+    (function("einsum", first="bl,lm->bm"), ["L M", "B L"], "the operands fit the other way round", ["B L", "L M"]),
+]
+
+
+@pytest.mark.parametrize(("both", "shapes", "advice", "better"), ADVICE)
+def test_advice_is_good(both, shapes, advice, better):
+    """What a message suggests runs in JAX."""
+    model, real = both
+    with pytest.raises(ops.OpError) as caught:
+        model(ops.OpContext(), *map(sym, shapes))
+    assert caught.value.message.endswith(advice)
+    env = {"B": 2, "L": 3, "M": 5, "F": 7}
+    jax.eval_shape(partial(real, env), *(concrete(shape, env) for shape in better))
+
+
+def test_advice_on_joining():
+    with pytest.raises(ops.OpError) as caught:
+        function("concatenate", sequence=True, axis=1)[0](ops.OpContext(), sym("B L"), sym("M L"))
+    assert caught.value.message.endswith("they fit along axis 0")
+
+
+@pytest.mark.parametrize("shapes", [["B L", "B M"], ["B L M", "M L B"], ["B L M", "K L"]])
+def test_no_advice_where_nothing_is_evident(shapes):
+    with pytest.raises(ops.OpError) as caught:
+        ops.binary("+", *map(sym, shapes), ops.OpContext())
+    assert caught.value.message.endswith("do not broadcast")
