@@ -314,6 +314,9 @@ def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             ),
             site,
         )
+    unsaid = {a for a in varying if sizes[a] > 1} - set(manual) - set(pending)
+    if unsaid and all(axes is not None for axes in declared):
+        _stats.count_not_possible("inside shard_map or pmap: a value may vary over an axis that its annotation lacks")
     _check_partial(spec, aval, declared, view, value, site)
     if _stats.recording:
         count_agreement(spec, sizes, site)
@@ -339,7 +342,8 @@ def _comes_from_arguments(value: Any, limit: int = 5000) -> bool:
 
     False where JAX does not tell: then nothing is certain.
     """
-    stack: list[Any] = [value]
+    under = beneath(value)
+    stack: list[Any] = [under.value if under is not None else value]
     seen: set[int] = set()
     while stack and len(seen) < limit:
         item = stack.pop()

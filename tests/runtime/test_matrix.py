@@ -17,7 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardtypes as st
-from shardtypes import f32
+from shardtypes import _stats, f32
 
 SHAPE = (8, 16)
 
@@ -172,3 +172,76 @@ def test_eagerly(name: str, kind: str) -> None:
     with jax.set_mesh(mesh):
         run = EAGERLY[name]
         verify(lambda f, x: run(f)(x), mesh, MAPPED.get(name, ()), pairs(kind, list(EAGERLY).index(name)))
+
+
+def axes_in(dims: Any) -> set[str]:
+    return {axis for axes in dims for axis in axes}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("wrap", ["shard_map", "nested", "in scan", "vmap inside"])
+def test_inside_shard_map(kind: str, wrap: str) -> None:
+    """What varies is known per axis, not per dimension: an error exactly where a declared axis does not split the
+    value at all. The sizes that the annotation implies are checked in any case."""
+    mesh = mesh_of(kind)
+    run: Callable[[Function], Function] = {
+        "shard_map": lambda f: f,
+        "nested": lambda f: lambda x: jax.jit(lambda x: f(x))(x),
+        "in scan": in_scan,
+        "vmap inside": lambda f: lambda x: jax.vmap(f)(x[None])[0],
+    }[wrap]
+    wrong = []
+    with jax.set_mesh(mesh):
+        for actual, wanted in pairs(kind, 3):
+            mapped = jax.shard_map(run(declared(wanted)), in_specs=spec(actual), out_specs=spec(actual))
+            message = ""
+            try:
+                jax.jit(mapped)(placed(actual, (), mesh))
+            except st.ShardingError as error:
+                message = str(error)
+            if bool(message) != bool(axes_in(wanted) - axes_in(actual)):
+                wrong.append(f"{actual} declared {wanted}: {message or 'no error'}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nested_and_partly_manual_shard_maps(auto_mesh: Mesh) -> None:
+    inner = declared((("d",), ("t",)))
+    outer_only = declared((("d",), ()))
+
+    def body(x: jax.Array) -> jax.Array:
+        outer_only(x)
+        return jax.shard_map(inner, in_specs=P(None, "t"), out_specs=P(None, "t"), axis_names={"t"})(x)
+
+    def unsplit(x: jax.Array) -> jax.Array:
+        return jax.shard_map(inner, in_specs=P(), out_specs=P(None, "t"), axis_names={"t"})(x)
+
+    with jax.set_mesh(auto_mesh):
+        x = placed((("d",), ()), (), auto_mesh)
+        for f in (body, unsplit):
+            mapped = jax.jit(jax.shard_map(f, in_specs=P("d"), out_specs=P("d"), axis_names={"d"}))
+            if f is body:
+                assert mapped(x).shape == SHAPE
+            else:
+                with pytest.raises(st.ShardingError, match="declared sharded over t, but it is the same on every"):
+                    mapped(x)
+
+
+def test_what_cannot_be_compared_is_counted(auto_mesh: Mesh) -> None:
+    def reasons(run: Callable[[], Any]) -> set[str]:
+        _stats.reset()
+        run()
+        return set(_stats.snapshot()["not_possible"])
+
+    f = declared((("d",), ()))
+    with jax.set_mesh(auto_mesh):
+        x = placed((("t",), ()), (), auto_mesh)
+        assert reasons(lambda: in_scan(f)(x)) == {"inside a trace on Auto mesh axes, without a checking compile"}
+        for options, reason in (
+            ({"check_vma": False}, "inside shard_map or pmap with check_vma=False: JAX does not track varying axes"),
+            ({}, "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"),
+        ):
+            mapped = jax.shard_map(f, in_specs=P(("d", "t")), out_specs=P(("d", "t")), **options)
+            assert reasons(lambda mapped=mapped: jax.jit(lambda x: mapped(x))(x)) == {reason}
+        assert reasons(lambda: f(placed((("d",), ()), (), auto_mesh))) == set()
+    assert reasons(lambda: f(jnp.ones(SHAPE))) == {"no mesh in force, and the value lies on one device"}
