@@ -16,7 +16,8 @@ def f(x: f32['B M'], w: f32['F M']):
     z = something.new(y)
     return x @ w
 """
-LONG = "def f(x):\n" + "".join(f"{'    ' * (i + 1)}for v{i} in range(8):\n" for i in range(7)) + "    " * 8 + "x = x + v0\n"
+LOOPS = "".join(f"{'    ' * depth}for v{depth} in range(8):\n" for depth in range(1, 8))
+LONG = f"def f(x):\n{LOOPS}{'    ' * 8}x = x + v1\n"
 
 
 def analysis(program: str) -> run:
