@@ -105,6 +105,14 @@ def unbound_axis(axis: str, bound: Mapping[str, int], declared: str) -> str:
     return f"mesh axis {axis!r} is not bound here; bound axes: {known}\n  declared {declared}"
 
 
+def abstract_mesh(mesh: str, devices: int) -> str:
+    """An abstract mesh where arrays are to be placed."""
+    return (
+        f"the mesh {mesh} is abstract, so nothing can be put on it: make one with jax.make_mesh, which needs {devices} "
+        "devices"
+    )
+
+
 def dropped_without_mesh(spec: Any) -> str:
     """A constraint where no mesh is in force."""
     return (
@@ -123,8 +131,9 @@ def dropped_by_size(dim: int, size: int, parts: int, axes: Sequence[str], spec: 
 
 def sharding_differs(reason: str, declared: str, actual: str, mesh: str, advice: str) -> str:
     """Another layout than declared."""
+    said = any(words in actual for words in (" on mesh ", " per device, "))
     return (
         f"{reason}{declared_actual(declared, actual)}"
-        + (f"\n  mesh     {mesh}" if mesh and " on mesh " not in actual else "")
+        + (f"\n  mesh     {mesh}" if mesh and not said else "")
         + (f"\n  {advice}" if advice else "")
     )

@@ -6,7 +6,9 @@ from typing import Any
 
 import jax
 
+from shardtypes import messages
 from shardtypes.constraints import constrain
+from shardtypes.meshes import format_mesh
 from shardtypes.partition_specs import make_shardings
 
 
@@ -25,6 +27,8 @@ def _place(sharding: jax.sharding.NamedSharding, value: Any) -> Any:
     def place(leaf: Any) -> Any:
         if isinstance(leaf, jax.core.Tracer):
             return constrain(leaf, sharding.spec, sharding.mesh)
+        if not isinstance(sharding.mesh, jax.sharding.Mesh):
+            raise ValueError(messages.abstract_mesh(format_mesh(sharding.mesh), sharding.mesh.size))
         return jax.device_put(leaf, sharding)
 
     return jax.tree_util.tree_map(place, value)
