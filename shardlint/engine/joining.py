@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shardlint.ops.sharding import state as states
-from shardlint.values import ArrayValue, Dimension, InstanceValue, IntValue, MaybeValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    InstanceValue,
+    IntValue,
+    MaybeValue,
+    ScalarValue,
+    SequenceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
 from shardlint.values import Literal as Constant
 
 _APART = Unknown("different on two paths")
@@ -41,9 +53,20 @@ def join(a: Value, b: Value) -> Value:
         case InstanceValue(), InstanceValue() if a.cls is b.cls:
             other = dict(b.fields)
             fields = tuple((name, join(value, other.get(name, _APART))) for name, value in a.fields)
-            return InstanceValue(a.cls, fields, a.prefix if a.prefix == b.prefix else ())
+            return InstanceValue(a.cls, fields, a.prefix if a.prefix == b.prefix else (), a.exact and b.exact)
+        case DictValue(items=pairs), DictValue(items=others) if [k for k, _ in pairs] == [k for k, _ in others]:
+            return DictValue(tuple((key, join(x, y)) for (key, x), (_, y) in zip(pairs, others, strict=True)))
         case MaybeValue(), MaybeValue():
             return MaybeValue(join(a.value, b.value))
+        case (Constant(value=bool()) | ScalarValue(kind="bool")), (Constant(value=bool()) | ScalarValue(kind="bool")):
+            return ScalarValue("bool")
+        case (
+            (Constant(value=float()) | ScalarValue(kind="float")),
+            (Constant(value=float()) | ScalarValue(kind="float")),
+        ):
+            return ScalarValue("float")
+        case (Constant(value=str()) | StringValue()), (Constant(value=str()) | StringValue()):
+            return StringValue()
         case Constant(value=None), _ if not isinstance(b, Unknown):
             return MaybeValue(b.value) if isinstance(b, MaybeValue) else MaybeValue(b)
         case _, Constant(value=None) if not isinstance(a, Unknown):
