@@ -234,7 +234,8 @@ def construct(
         type_ = resolve(it, node.annotation, module)
         if name in given:
             found = matching.check(it, type_, given[name], bindings, frame.facts, f"field {name} of {cls.name}")
-            if found is not None:
+            # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
+            if found is not None and not found.kind:
                 it.report(frame, found.code or "ST202", where[name], found.message, found.witness)
                 given[name] = matching.instantiate(it, type_, Bindings(), matching.Opaque(it))
             made.append((name, given[name]))

@@ -36,7 +36,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Size, format_shape, unify
+from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Shape, Size, format_shape, unify
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -47,13 +47,15 @@ _DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A value that does not keep its annotation."""
+    """A value that does not keep its annotation. ``kind`` tells that it is no array where one is promised, or the
+    reverse."""
 
     code: str
     message: str
     witness: Mapping[str, int] = field(default_factory=dict)
     where: ArrayType | None = None
     dim: int | None = None
+    kind: bool = False
 
 
 def as_symbol(name: str) -> Size:
@@ -196,7 +198,7 @@ def check(
                 if isinstance(field_type, ArrayType) and not (field_type.shared_scope or type_.own):
                     continue
                 found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
-                if found is not None:
+                if found is not None and not found.kind:
                     return found
         case SequenceType(items=types), SequenceValue(items=values):
             if len(types) != len(values):
@@ -224,16 +226,19 @@ def check(
                 return check_array(arrays[0], value, bindings, facts, what)
         case _, MaybeValue(value=inner):
             return check(it, type_, inner, bindings, facts, what, depth)
-        case ArrayType(), SequenceValue(kind="tuple", items=values) if _holds_arrays(values):
+        case ArrayType(shape=Shape()), SequenceValue(kind="tuple", items=values) if _holds_arrays(values):
             got = f"a tuple of {_count(len(values))}"
-            return Problem("", f"{what}: expected {type_.text.strip()!r}, got {got}", {}, type_)
-        case ArrayType(), InstanceValue(cls=cls) if _only_holds_arrays(cls):
-            return Problem("", f"{what}: expected {type_.text.strip()!r}, got an instance of {cls.name}", {}, type_)
+            return Problem("", f"{what}: expected {type_.text.strip()!r}, got {got}", {}, type_, kind=True)
+        case ArrayType(shape=Shape()), InstanceValue(cls=cls) if _only_holds_arrays(cls):
+            text = f"{what}: expected {type_.text.strip()!r}, got an instance of {cls.name}"
+            return Problem("", text, {}, type_, kind=True)
         case ClassType(cls=cls), ArrayValue(dims=dims) if dims is not None and _only_holds_arrays(cls):
             shape = format_shape([dim.size for dim in dims])
-            return Problem("", f"{what}: expected an instance of {cls.name}, got an array of shape {shape!r}")
+            text = f"{what}: expected an instance of {cls.name}, got an array of shape {shape!r}"
+            return Problem("", text, kind=True)
         case ClassType(cls=cls), SequenceValue(kind="tuple", names=None, items=values) if _only_holds_arrays(cls):
-            return Problem("", f"{what}: expected an instance of {cls.name}, got a tuple of {_count(len(values))}")
+            text = f"{what}: expected an instance of {cls.name}, got a tuple of {_count(len(values))}"
+            return Problem("", text, kind=True)
         case _:
             pass
     return None
