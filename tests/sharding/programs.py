@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from jax.sharding import PartitionSpec as P
 from shardlint.engine import run
 from shardlint.events import Event
 from shardlint.lower import lower
+from shardlint.positions import Positions
 from shardlint.project import Project
 from shardlint.values import ArrayValue, Value
 
@@ -204,6 +206,36 @@ def assembled(value: ArrayValue, parts: np.ndarray) -> np.ndarray | None:
         order += [*(names.index(axis) for axis in axes), len(names) + k]
         shape.append(parts.shape[len(names) + k] * int(np.prod([MESH[axis] for axis in axes])))
     return parts.transpose(order).reshape(shape)
+
+
+def reported_lines(program: Program, found: Sequence[Event]) -> list[tuple[str, str]]:
+    """(variable, code) of every finding, by the line that it is on."""
+    source = program.source()
+    positions = Positions(source.encode(), "m.py")
+    rows = source.splitlines()
+    return [(rows[positions.place(e.at).line - 1].split(" = ")[0].strip(), e.code) for e in found]
+
+
+def right_in_some_way(parts: np.ndarray, alone: np.ndarray) -> bool:
+    """Whether the devices' values make up what one device computes, whichever way they are put together."""
+    ways: list[str | int] = ["same", "sum", "mean", *range(alone.ndim)]
+    for inner, outer in product(ways, repeat=2):
+        for given in (parts, parts.swapaxes(0, 1)):
+            rows = [_put_together(list(row), inner) for row in given]
+            known = [row for row in rows if row is not None]
+            whole = _put_together(known, outer) if len(known) == len(rows) else None
+            if whole is not None and whole.shape == alone.shape and np.allclose(whole, alone, rtol=1e-4, atol=1e-4):
+                return True
+    return False
+
+
+def _put_together(parts: list[np.ndarray], way: str | int) -> np.ndarray | None:
+    if isinstance(way, int):
+        return np.concatenate(parts, axis=way) if way < parts[0].ndim else None
+    if way == "same":
+        return parts[0] if all(np.allclose(one, parts[0], rtol=1e-4, atol=1e-4) for one in parts) else None
+    total: np.ndarray = np.sum(parts, axis=0)
+    return total if way == "sum" else total / len(parts)
 
 
 def claims(value: Value) -> bool:

@@ -159,11 +159,12 @@ def _check_axes(spec: Spec, values: list[Value], view: View) -> None:
     for index, (side, value) in enumerate(zip(spec.sides, values, strict=True)):
         if not isinstance(value, ArrayValue) or value.dims is None or len(value.dims) != len(side.dims):
             continue
-        for dim, wanted in zip(value.dims, side.dims, strict=True):
+        for k, (dim, wanted) in enumerate(zip(value.dims, side.dims, strict=True)):
             said = view.splitting(wanted.axes)
+            looked_up = index == 0 and k == spec.indexed  # of a split dimension each device has other entries
             if dim.axes is None or dim.axes == said or not view.understood(said):
                 continue
-            if not said or sorted(dim.axes) == sorted(said):
+            if (not said and not looked_up) or sorted(dim.axes) == sorted(said):
                 continue  # a spec may leave axes out; and what is always split in one order is only permuted
             if dim.axes:
                 shown = shape_text(view, value)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from shardlint import dtypes
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import Op, Origin, Rule, ShardingError, names, rule, with_numbers
@@ -102,8 +104,8 @@ def explained(op: Op, a: ArrayValue, x: Dimension, b: ArrayValue, y: Dimension, 
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 _LINEAR = [
-    *names(_JNP, "negative positive real imag conj conjugate astype deg2rad rad2deg degrees radians"),
-    *names(_LAX, "neg convert_element_type stop_gradient real imag conj"),
+    *names(_JNP, "negative positive real imag conj conjugate deg2rad rad2deg degrees radians"),
+    *names(_LAX, "neg stop_gradient real imag conj"),
 ]
 _ZERO = [
     *names(_JNP, "sqrt square abs absolute fabs sign sin tan arcsin arctan sinh tanh arcsinh arctanh asin atan asinh "
@@ -126,6 +128,18 @@ _TEST = [
                  "bitwise_not"),
     *names(_LAX, "is_finite eq ne lt le gt ge"),
 ]
+
+def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``astype``: linear, but for casts to integers, which cut off: then a pending sum may be one no more."""
+    operands = with_numbers(op)[:1]
+    result = combined(op, out, aligned(op, out, operands), "linear", operands)
+    if dtypes.is_kind(out.dtype, "floating", "complex") or (operands and operands[0].dtype == out.dtype):
+        return result
+    pending = result.pending or frozenset()
+    return replace(result, pending=frozenset(), unclear=result.unclear.plus(pending))
+
+
+rule([f"{_JNP}.astype", f"{_LAX}.convert_element_type"], cast)
 
 for _kind, _functions in (("linear", _LINEAR), ("zero", _ZERO), ("nonlinear", _NONLINEAR), ("choose", _CHOOSE),
                           ("test", _TEST), ("add", [*names(_JNP, "add subtract"), *names(_LAX, "add sub")]),
