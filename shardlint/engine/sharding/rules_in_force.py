@@ -98,14 +98,24 @@ def _search(it: Interpreter) -> tuple[RuleList | None, ...]:
                 given = positional[position]
             if given is None:
                 continue
-            frame = it.module_frame(name)
-            frame.silent += 1
-            try:
-                rules = from_value(it.evaluate(frame, given), _origin(it, given, name))
-            finally:
-                frame.silent -= 1
-            found[rules] = None
+            found[_evaluated(it, given, name)] = None
     return tuple(found)
+
+
+def _evaluated(it: Interpreter, expr: ir.Expr, module: str) -> RuleList | None:
+    """The list that an expression gives at the level of its module; None where that is not known."""
+    from shardlint.engine.interpreter import StepLimit
+
+    frame = it.module_frame(module)
+    frame.silent += 1
+    steps, it.steps = it.steps, 0
+    try:
+        return from_value(it.evaluate(frame, expr), _origin(it, expr, module))
+    except StepLimit:
+        return None
+    finally:
+        it.steps = steps
+        frame.silent -= 1
 
 
 def _calls(it: Interpreter, module: ir.Module) -> Iterator[tuple[ir.Call, str]]:
