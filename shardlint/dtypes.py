@@ -189,6 +189,18 @@ ALIASES = {"float": "float32", "int": "int32", "complex": "complex64", "bool_": 
 _ALIASES_64 = {"float": "float64", "int": "int64", "complex": "complex128"}
 
 
+def fits(declared: str, actual: str) -> bool:
+    """Whether some array of the actual dtype, or dtype family, is allowed where ``declared`` stands."""
+    if "key" in (declared, actual):
+        return True
+    wanted = FAMILIES.get(declared, frozenset({declared}))
+    offered = FAMILIES.get(actual, frozenset({actual}))
+    # without x64 JAX stores 64-bit dtypes in 32 bits
+    wanted = wanted | {canonical(name) for name in wanted}
+    offered = offered | {canonical(name) for name in offered}
+    return not wanted.isdisjoint(offered)
+
+
 def dtype_from_name(name: str, x64: bool = False) -> str | None:
     """``'float32'``, ``'jax.numpy.bfloat16'``, ``'builtins.float'``, ``'f4'`` → JAX's name, or None."""
     base = name.rpartition(".")[2]

@@ -302,14 +302,7 @@ def describe(type_: ArrayType, value: ArrayValue, mismatch: Mismatch, what: str)
 
 def dtype_fits(declared: str, actual: str) -> bool:
     """Whether some array of the actual dtype, or dtype family, is allowed where ``declared`` stands."""
-    if "key" in (declared, actual):
-        return True
-    wanted = dtypes.FAMILIES.get(declared, frozenset({declared}))
-    offered = dtypes.FAMILIES.get(actual, frozenset({actual}))
-    # without x64 JAX stores 64-bit dtypes in 32 bits
-    wanted = wanted | {dtypes.canonical(name) for name in wanted}
-    offered = offered | {dtypes.canonical(name) for name in offered}
-    return not wanted.isdisjoint(offered)
+    return dtypes.fits(declared, actual)
 
 
 def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mypy.errorcodes import ErrorCode
 from mypy.types import AnyType, Instance, ProperType, TupleType, Type, TypeAliasType, UnionType, get_proper_type
 
-from shardlint.dtypes import FAMILIES
+from shardlint.dtypes import fits
 from shardlint.mypy_plugin.errors import AXES, SHAPE
 from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, sizes_of
 from shardtypes.lang import Bindings, Mismatch, Size, unify
@@ -123,9 +123,7 @@ def _comparable(want: ArrayForm, got: ArrayForm, known: frozenset[str]) -> tuple
 
 def excluded(want: str | None, got: str | None) -> bool:
     """Whether no dtype is both; either may be a family, or not known."""
-    if want is None or got is None or "any" in (want, got) or want == got:
-        return False
-    return not (FAMILIES.get(want, frozenset({want})) & FAMILIES.get(got, frozenset({got})))
+    return want is not None and got is not None and "any" not in (want, got) and not fits(want, got)
 
 
 def written(form: ArrayForm) -> str:
