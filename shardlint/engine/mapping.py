@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.registry import is_none, static_int
@@ -52,6 +53,7 @@ class _Mapped:
     sizes: list[tuple[str, Size]] = field(default_factory=list)
     certain: bool = True  # every argument was understood
     any: bool = False
+    positions: set[int] = field(default_factory=set)  # of the positional arguments that are mapped arrays
 
     def one(self, value: Value, axes: Value, what: str) -> Value:
         """One example of an argument."""
@@ -148,8 +150,10 @@ def call_mapped(
         return _report(it, frame, func, at, f"{short}: {wrong.message}", wrong.witness)
     result = call(it, frame, func.func, inner, named, at, places)
     dim = Dimension(mapped.sizes[0][1] if mapped.sizes else None)
+    out = options.get("out_axes", _ZERO)
     try:
-        return _stacked(result, options.get("out_axes", _ZERO), dim, "the result", mapped.lenient)
+        _unmapped(func.func, mapped, out)
+        return _stacked(result, out, dim, "the result", mapped.lenient)
     except _Wrong as wrong:
         return _report(it, frame, func, at, f"{short}: {wrong.message}", wrong.witness)
 
@@ -169,12 +173,26 @@ def _arguments(
         wanted = [axes] * len(args)
     else:
         wanted = [Unknown("in_axes is not known")] * len(args)
-    inner = [
-        value if index in static else mapped.one(value, one, f"argument {index}")
-        for index, (value, one) in enumerate(zip(args, wanted, strict=True))
-    ]
+    inner: list[Value] = []
+    for index, (value, one) in enumerate(zip(args, wanted, strict=True)):
+        inner.append(value if index in static else mapped.one(value, one, f"argument {index}"))
+        if inner[-1] is not value and isinstance(value, ArrayValue):
+            mapped.positions.add(index)
     named = {name: mapped.one(value, _ZERO, f"argument {name}") for name, value in kwargs.items()}
     return inner, named
+
+
+def _unmapped(func: Value, mapped: _Mapped, out: Value) -> None:
+    """Nothing that differs from example to example can come out unmapped."""
+    if mapped.name != "vmap":
+        return
+    paths: list[tuple[int, ...]] = [()] if is_none(out) else []
+    if isinstance(out, SequenceValue) and not out.names:
+        paths = [(index,) for index, item in enumerate(out.items) if is_none(item)]
+    for path in paths:
+        if depends(func, mapped.positions, path):
+            what = f"item {path[0]} of the result" if path else "the result"
+            raise _Wrong(f"out_axes is None for {what}, which differs from example to example")
 
 
 def _static(options: dict[str, Value]) -> frozenset[int] | None:
