@@ -21,6 +21,7 @@ from typing import Any
 from shardlint import run
 from shardlint.config import Config
 from shardlint.engine import calls
+from shardlint.ops.registry import short_name
 from shardlint.values import ArrayValue, DictValue, MaybeValue, SequenceValue, Unknown, Value
 
 LIBRARIES = ("jax", "numpy", "einops")
@@ -73,8 +74,9 @@ class Recorder:
         site.has_array |= bool(found)
         site.has_rank |= any(array.dims is not None for array in found)
         if isinstance(result, Unknown):
-            site.modelled &= not result.reason.startswith("no model for")
-            site.understood &= not result.reason.startswith("arguments of")
+            # the reason may have come along with an argument: only this function's own counts
+            site.modelled &= result.reason not in (f"no model for {function}", f"no model for the {function}()")
+            site.understood &= result.reason != f"arguments of {short_name(function)} not understood"
 
 
 def arrays(values: Iterable[Value]) -> Iterable[ArrayValue]:

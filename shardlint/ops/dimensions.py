@@ -21,7 +21,7 @@ from shardlint.ops.arrays import (
     with_dims,
 )
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, model
+from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_int
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
 from shardtypes.lang import Size, find_witness
 
@@ -198,6 +198,15 @@ def broadcast_in_dim(call: Call) -> Value:
     for position, dim in zip(known, broadcast_onto(call, value, placed), strict=True):
         dims[position] = dim
     return with_dims(value, tuple(dims))
+
+
+@model("x, rank", "jax.lax.broadcast_to_rank")
+def broadcast_to_rank(call: Call) -> Value:
+    """Dimensions of 1 in front, until there are as many as wanted."""
+    value, rank = array(call, "x"), static_int(call["rank"])
+    if value.dims is None or rank is None or rank < len(value.dims):
+        return with_dims(value, None)
+    return with_dims(value, (Dimension(ONE, ()),) * (rank - len(value.dims)) + value.dims)
 
 
 @model("*shapes", "jax.numpy.broadcast_shapes", "jax.lax.broadcast_shapes", "numpy.broadcast_shapes")

@@ -232,6 +232,18 @@ def polyval(call: Call) -> Value:
     return with_dtype(out, p.dtype if usual else None)
 
 
+@model("x, y, deg, rcond=None, full=False, w=None, cov=False", "jax.numpy.polyfit")
+def polyfit(call: Call) -> Value:
+    """One coefficient more than the degree, for each column of ``y``."""
+    x, y, degree = _vector(call, "x"), array(call, "y"), size_of(call["deg"])
+    if any(static_bool(call[name]) is not False for name in ("full", "cov")) or degree is None or y.dims is None:
+        raise UnknownArgument
+    if len(y.dims) not in (1, 2) or (degree.constant or 0) < 0:
+        raise UnknownArgument
+    _same_length(call, x, y)
+    return ArrayValue((Dimension(degree + 1, ()), *y.dims[1:]), None)
+
+
 _CONVOLVE = "*, precision=None, preferred_element_type=None"
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from shardlint.ops.arrays import as_array
 from shardlint.ops.elementwise import names
+from shardlint.ops.reductions import flattened
 from shardlint.ops.registry import NONE, Call, is_none, model
 from shardlint.values import (
     ArrayValue,
     DictValue,
+    Dimension,
     DTypeValue,
     IntValue,
     Literal,
@@ -24,6 +27,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardtypes.lang import Size
 
 _LEAVES = (ArrayValue, IntValue, Literal, ScalarValue, StringValue, DTypeValue)
 _MAX_LEAVES = 256
@@ -132,6 +136,21 @@ def reduce(call: Call) -> Value:
     for leaf in rest:
         total = call.ctx.call(call["function"], [total, leaf], {})
     return total
+
+
+@model("pytree", "jax.flatten_util.ravel_pytree")
+def ravel(call: Call) -> Value:
+    """All leaves in one vector, and the function that undoes it."""
+    found = leaf_list(call, call["pytree"])
+    arrays = [as_array(leaf) for leaf in found or ()]
+    total: Size | None = Size.const(0) if found else None
+    for leaf in arrays:
+        count = None if leaf is None else flattened(leaf)
+        size = count[0].size if count and leaf is not None and leaf.dims else (Size.const(1) if leaf else None)
+        total = None if total is None or size is None else total + size
+    alike = len({(leaf.dtype, leaf.weak) for leaf in arrays if leaf is not None}) == 1
+    dtype = arrays[0].dtype if alike and arrays[0] is not None and not arrays[0].weak else None
+    return SequenceValue((ArrayValue((Dimension(total),), dtype), Unknown("what puts the leaves back")))
 
 
 @model("func, /, *args, **kwargs", "jax.tree_util.Partial")

@@ -8,20 +8,22 @@ where it refuses, JAX must refuse at its witness.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import jax
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardlint import ops
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, SequenceValue, Value
 from shardtypes.lang import Size
-from tests.ops.oracle import abstract, agree, assert_same, in_jax, is_array, sampled, show
+from tests.ops.oracle import CASES, abstract, agree, assert_same, in_jax, is_array, sampled, show
 
 ABSENT = object()
+FEW = settings(sampled, max_examples=CASES if "ORACLE_CASES" in os.environ else 5)  # there are a thousand rows
 Drawn = tuple[list[object], dict[str, object]]
 
 
@@ -83,7 +85,7 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
     def test(row: Case) -> None:
         assert ops.find_model(row.name) is not None
 
-        @sampled
+        @FEW
         @given(row.arguments, st.tuples(*[st.integers(1, 6)] * 4), st.integers(0, 15))
         def run(drawn: Drawn, numbers: tuple[int, ...], chosen: int) -> None:
             args, kwargs = drawn

@@ -78,6 +78,7 @@ test_rearranging = family(
     case(JNP, "broadcast_to", arrays(), shapes),
     case(LAX, "broadcast", arrays(), shapes),
     case(LAX, "broadcast_in_dim", drawn=in_dim()),
+    case(LAX, "broadcast_to_rank", arrays(), st.integers(0, 5)),
     case(JNP, "ravel flipud fliplr matrix_transpose atleast_1d atleast_2d atleast_3d", arrays()),
     case(JNP, "broadcast_arrays", arrays(), arrays()),
     case(JNP, "roll", arrays(), st.integers(-3, 3), axis=st.one_of(st.none(), axes)),

@@ -39,6 +39,7 @@ test_statistics = family(
     case(JNP, "interp", arrays(), vector, vector),
     case(JNP, "interp", drawn=st.tuples(arrays(), same_vectors).map(lambda d: ([d[0], *d[1]], {}))),
     case(JNP, "polyval", vector, arrays()),
+    case(JNP, "polyfit", drawn=st.tuples(same_vectors, st.integers(0, 3)).map(lambda d: ([*d[0], d[1]], {}))),
     case(JNP, "convolve correlate", vector, vector, mode=optional(st.sampled_from(("full", "same", "valid")))),
     case(JNP, "unwrap", arrays(), axis=optional(axes)),
     case(JNP, "median nanmedian", arrays(), axis=optional(axis_or_axes), keepdims=st.booleans()),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.flatten_util import ravel_pytree
 
 from shardlint import ops
 from shardlint.values import (
@@ -105,6 +106,16 @@ def test_reduce(tree):
             ops.apply("jax.tree.reduce", given, {}, CONTEXT)
     elif jax.tree.leaves(tree):
         assert_same("reduce", ops.apply("jax.tree.reduce", given, {}, CONTEXT), truth)
+
+
+@sampled
+@given(trees)
+def test_ravel(tree):
+    result = ops.apply("jax.flatten_util.ravel_pytree", [tree_value(tree)], {}, CONTEXT)
+    truth = in_jax(lambda t: ravel_pytree(t)[0], [tree], {})
+    assert isinstance(result, SequenceValue)
+    if not isinstance(truth, Exception):
+        assert_same("ravel", result.items[0], truth)
 
 
 @pytest.mark.parametrize("leaf", [Unknown(), InstanceValue(None), MethodValue(Unknown(), "f")])
