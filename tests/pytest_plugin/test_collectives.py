@@ -85,25 +85,24 @@ def test_golden_files(pytester: pytest.Pytester, run: Run) -> None:
                 assert_collectives(lambda x: x, 1.0)
     """
     file = pytester.makepyfile(source)
-    missing = run()
-    missing.assert_outcomes(passed=1, failed=2)
-    missing.stdout.fnmatch_lines(
-        [
-            "there is no golden file golden/summed[[]d=2,t=4].txt; the function has",
-            "  1 x all_reduce over t, 32 bytes",
-            "if that is right, run once with --shardtypes-update",
-        ]
-    )
     run("--shardtypes-update").assert_outcomes(passed=3)
     assert (pytester.path / "golden/summed[d=2,t=4].txt").read_text() == "1 x all_reduce over t, 32 bytes\n"
     assert (pytester.path / "golden/summed[d=1,t=1].txt").read_text() == "no collectives\n"
-    file.write_text(file.read_text().replace("psum(x, 't')", "psum(x, ('d', 't'))"))
+
+    (pytester.path / "golden/summed[d=1,t=1].txt").unlink()
+    text = file.read_text()
+    same = text[text.index("@pytest") : text.index("def test_bad_name")].replace("test_golden", "test_same")
+    file.write_text(text.replace("psum(x, 't')", "psum(x, ('d', 't'))") + "\n" + same)
     changed = run()
-    changed.assert_outcomes(passed=2, failed=1)
+    changed.assert_outcomes(passed=2, failed=3)
     changed.stdout.fnmatch_lines(
         [
             "the collectives are no longer those of golden/summed[[]d=2,t=4].txt:",
             "- 1 x all_reduce over t, 32 bytes",
             "+ 1 x all_reduce over d,t, 32 bytes",
+            "if that is right, run once with --shardtypes-update",
+            "there is no golden file golden/summed[[]d=1,t=1].txt; the function has",
+            "  no collectives",
+            "if that is right, run once with --shardtypes-update",
         ]
     )

@@ -112,13 +112,6 @@ def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> N
     result.stdout.fnmatch_lines(["*restarted with 8; arrays made before (*) stay usable, on the devices they*"])
 
 
-def test_xdist_workers(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(test_a=COUNTS.format(count=8), test_b=COUNTS.format(count=8))
-    result = run("--shardtypes", "-n2")
-    result.assert_outcomes(passed=4)
-    assert str(result.stdout).count("= shardtypes =") == 1
-
-
 @pytest.mark.once
 def test_real_devices_are_left_alone(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(COUNTS.format(count=1))

@@ -158,9 +158,11 @@ def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
 
 def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:
     """Counts of all workers are added up, and a function that one of them reached is reached."""
-    project.makepyfile(test_right=HEAD + RIGHT, test_more=HEAD + RIGHT.replace("def test_", "def test_more_"))
+    devices = "\n    def test_devices():\n        import jax\n        assert len(jax.devices()) == 8\n"
+    more = RIGHT.replace("def test_", "def test_more_")
+    project.makepyfile(test_right=HEAD + RIGHT + devices, test_more=HEAD + more + devices)
     result = run("-n2", "--dist=loadfile", "--shardtypes-trace")
-    result.assert_outcomes(passed=8 + 5)
+    result.assert_outcomes(passed=10 + 5)
     result.stdout.fnmatch_lines(["annotated functions traced: 5 of 5 hold"])
     result.stdout.fnmatch_lines(["annotated functions reached: 2 of 5"])
     assert str(result.stdout).count("= shardtypes =") == 1
