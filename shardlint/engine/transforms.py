@@ -38,7 +38,7 @@ _TRANSPARENT = frozenset(
     functools.wraps shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped beartype.beartype shardtypes.scope
     shardtypes.typed_shard_map equinox.filter_checkpoint jax.custom_jvp jax.custom_vjp flax.linen.compact
     flax.linen.nowrap typing.no_type_check typing.override typing_extensions.override abc.abstractmethod
-    builtins.staticmethod jax.experimental.checkify.checkify shardtypes.checked.typechecked flax.nnx.jit
+    builtins.staticmethod shardtypes.checked.typechecked flax.nnx.jit
     flax.linen.jit flax.linen.remat flax.nnx.remat flax.linen.checkpoint chex.assert_max_traces
     equinox.internal.noinline jax.custom_batching.custom_vmap typing.final
     jax.experimental.custom_partitioning""".split()

@@ -22,10 +22,11 @@ from shardlint.values import (
 )
 
 _REGISTERED = frozenset(
-    """equinox.Module equinox._module.Module typing.NamedTuple flax.struct.PyTreeNode flax.nnx.Module
+    """equinox.Module equinox._module.Module typing.NamedTuple flax.struct.PyTreeNode
     flax.training.train_state.TrainState""".split()
 )
-_REGISTERING = frozenset({"pytree_dataclass", "register_dataclass", "register_pytree_node_class", "PyTreeNode"})
+#: ``register_pytree_node_class`` is none of these: such a class says itself what its leaves are.
+_REGISTERING = frozenset({"pytree_dataclass", "register_dataclass"})
 _STRUCTS = frozenset({"flax", "chex", "struct", "simple_parsing"})
 
 
@@ -41,6 +42,8 @@ def is_tree(cls: ClassValue) -> bool:
 
 def _registers(expr: ir.Expr) -> bool:
     match expr:
+        case ir.Call(args=args) if any(arg.keyword == "meta_fields" for arg in args):
+            return False  # which fields are static is said elsewhere
         case ir.Call(func=func, args=args):
             return _registers(func) or any(_registers(arg.value) for arg in args)
         case ir.Name(id=name):
