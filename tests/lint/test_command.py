@@ -209,7 +209,8 @@ def test_a_cache_folder_of_someone_else_runs_no_code(folder: Path, capsys: pytes
 
 
 def test_statistics_name_what_was_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "a.py").write_text("import jax\nfrom shardtypes import f32\n\ndef f(x: f32['B']):\n    return jax.new(x)\n")
+    program = "import jax\nfrom shardtypes import f32\n\ndef f(x: f32['B']):\n    return jax.new(x)\n"
+    (folder / "a.py").write_text(program)
     for arguments in ((), ("--no-cache",), ()):
         status, out, _ = run(capsys, *arguments, "--statistics", "--format", "concise")
         assert (status, out) == (0, "    1 without a model: jax.new\n")
