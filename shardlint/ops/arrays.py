@@ -275,6 +275,8 @@ def axes_argument(call: Call, value: Value, operand: ArrayValue) -> tuple[int, .
     rank = None if operand.dims is None else len(operand.dims)
     if isinstance(value, SequenceValue):
         axes = tuple(one_axis(call, item, rank, operand) for item in value.items)
+        if rank is None:  # no axes of nothing known
+            raise UnknownArgument
         repeated = next((axis for i, axis in enumerate(axes) if axis in axes[:i]), None)
         if repeated is not None:
             raise OpError("ST208", f"{call.name}: axis {repeated} is given twice for shape {shown(operand)}")

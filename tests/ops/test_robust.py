@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -37,6 +39,8 @@ ANYTHING = [
     ArrayValue((Dimension(Size.symbol("?n")),), None, manual=True), SequenceValue((constant(0), Unknown())),
     ArrayValue((Dimension(Size.const(2), ()), Dimension(Size.const(0), ())), "int32", True, frozenset()),
 ]  # fmt: skip
+many = settings(max_examples=int(os.environ.get("ORACLE_CASES", "20")), deadline=None,
+                derandomize="ORACLE_CASES" not in os.environ, suppress_health_check=list(HealthCheck))  # fmt: skip
 
 
 def required(model: ops.Model) -> list[str]:
@@ -54,7 +58,7 @@ def test_nothing_known_is_never_an_error():
 
 
 @pytest.mark.once
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@many
 @given(st.lists(st.sampled_from(range(len(ANYTHING))), min_size=8, max_size=8), st.integers(0, 2))
 def test_models_take_anything(chosen, more):
     """Values that no program would pass give a value or an OpError, no other exception."""
@@ -72,7 +76,7 @@ def test_models_take_anything(chosen, more):
 @pytest.mark.once
 def test_every_model_is_of_something():
     """A model under a misspelt name would never be used."""
-    gone = {"jax.numpy.fix"}
+    gone = {"jax.numpy.fix", *(name for name in ops.MODELS if name.startswith("numpy.random.Generator.rand"))}
     missing = {
         name for name in ops.MODELS
         if name.startswith(("jax.", "numpy.", "einops.")) and not name.startswith("jax.Array") and "<" not in name
