@@ -95,7 +95,7 @@ class Collector:
     def placement(self, value: Any, site: Site, reported: Any) -> Any:
         """Where a value lies: as ``out_shardings`` say, if it is a result; None where nothing is certain."""
         is_argument = id(value) in self._arguments
-        if not is_argument or site.role == "the result":
+        if not is_argument or site.role.startswith("the result"):
             decided = self._decided.get(id(value))
             if decided is not None:
                 return decided

@@ -28,6 +28,8 @@ class ShardTypeError(TypeCheckError):
 
     def __str__(self) -> str:
         path = [step for step in self._path if self.site is None or not step.startswith(_PLACES)]
+        if self.site is not None and "field '" in self.site.role:
+            path = [step for step in path if not step.startswith("field '")]  # the site names it with its path
         if self.site is not None and str(self.site):
             path.append(str(self.site))
         head = " of ".join(path)

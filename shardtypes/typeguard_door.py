@@ -44,6 +44,13 @@ def _made_site(function: str, argument: str | None, module: str) -> Site:
     return Site(function.rpartition("<locals>.")[2], role, module)
 
 
+@functools.lru_cache(maxsize=4096)
+def _site_of_field(site: Site, name: str) -> Site:
+    """``parameter 'w'`` → ``parameter 'w', field 'mlp'`` → ``parameter 'w', field 'mlp.up'``."""
+    role = f"{site.role[:-1]}.{name}'" if ", field '" in site.role else f"{site.role}, field {name!r}"
+    return Site(site.function, role.removeprefix(", "), site.module)
+
+
 def _site_of_frames() -> Site:
     """The function and parameter that typeguard is checking, from its own frames."""
     frame: types.FrameType | None = sys._getframe(2)
@@ -95,9 +102,11 @@ def _check_dataclass(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeC
         raise TypeCheckError(f"is not an instance of {origin.__module__}.{origin.__qualname__}")
     if not checks_on():
         return
+    site = _site.get() or _site_of_frames()
     for name, annotation in field_types(origin, args).items():
         try:
-            check_type_internal(getattr(value, name), annotation, memo)
+            with at_site(_site_of_field(site, name)):
+                check_type_internal(getattr(value, name), annotation, memo)
         except TypeCheckError as error:
             error.append_path_element(f"field {name!r} ({origin.__name__})")
             raise

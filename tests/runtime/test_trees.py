@@ -115,3 +115,44 @@ def test_is_fully_sharded(auto_mesh: Mesh) -> None:
         assert not st.is_fully_sharded(P("d")) and not st.is_fully_sharded(f32["M/t"])
     with pytest.raises(ValueError, match="needs a mesh in force"):
         st.is_fully_sharded(P("d"))
+
+
+def test_a_mismatch_names_the_field_and_where_the_size_was_bound() -> None:
+    @st.pytree_dataclass
+    class Inner:
+        w: f32["M F"]
+        xs: list[f32["M"]]
+
+    @st.pytree_dataclass
+    class Outer:
+        a: Inner
+        b: f32["F"]
+
+    Outer.__annotations__["a"] = Inner
+
+    @st.typechecked
+    def f(p: Outer) -> None: ...
+
+    with pytest.raises(st.ShapeError) as caught:
+        f(Outer(a=Inner(w=jnp.ones((2, 3)), xs=[]), b=jnp.ones(4)))
+    assert str(caught.value) == (
+        "f: parameter 'p', field 'b': dimension 0 is 4, expected F = 3\n  declared f32['F']\n  actual   f32[4]\n"
+        "  F = 3, bound by f: parameter 'p', field 'a.w', dimension 1"
+    )
+    with pytest.raises(st.ShapeError, match=r"item 1 of f: parameter 'p', field 'a\.xs': dimension 0 is 5"):
+        f(Outer(a=Inner(w=jnp.ones((2, 3)), xs=[jnp.ones(2), jnp.ones(5)]), b=jnp.ones(3)))
+
+
+def test_fields_of_a_result_are_judged_by_out_shardings(auto_mesh: Mesh) -> None:
+    @st.pytree_dataclass
+    class Made:
+        w: f32["B/d M"]
+
+    @st.typechecked
+    def make(key: jax.Array) -> Made:
+        return Made(w=jax.random.normal(key, (8, 16)))
+
+    make.__wrapped__.__annotations__["return"] = Made
+    with jax.set_mesh(auto_mesh):
+        made = jax.jit(make, out_shardings=jax.sharding.NamedSharding(auto_mesh, P("d")))(jax.random.key(0))
+    assert str(st.layout(made.w)) == "8/d 16"
