@@ -145,6 +145,8 @@ class _Sites(cst.CSTVisitor):
         if isinstance(node, cst.Annotation):
             self.annotations += 1
         for family in self.families if scope.annotated else ():
+            if not scope.name and family != "sharding":
+                continue  # outside functions and classes there are lists of rules, and no shapes
             # An annotation's subscripts are no indexing, and its strings no calls: only operators of annotations apply.
             if self.annotations == 0 or family == "sharding" or isinstance(node, cst.Annotation):
                 self.found += [(family, e, scope.name, self._lines()) for e in edits_at(node, self, scope, family)]
