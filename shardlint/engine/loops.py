@@ -193,8 +193,7 @@ def _settled(before: Value, after: Value) -> Value:
     weak = before.weak and after.weak
     dtype = after.dtype if before.weak and not after.weak else before.dtype or after.dtype
     joined = join_all([before, after])
-    assert isinstance(joined, ArrayValue)
-    return replace(joined, dims=dims, dtype=dtype, weak=weak)
+    return replace(joined, dims=dims, dtype=dtype, weak=weak) if isinstance(joined, ArrayValue) else before
 
 
 def _agree(
