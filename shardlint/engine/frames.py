@@ -37,7 +37,7 @@ class Frame:
     rules: RuleList | None = None  # logical axis rules in force here; None where not known
     view: View | None = None  # the manual view in which the function itself is checked
     region: Region | None = None  # what runs it on every device, if that is known
-    mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where not known
+    mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
 
     def find(self, name: str) -> Value | None:
         frame: Frame | None = self

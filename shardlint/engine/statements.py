@@ -274,7 +274,7 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     narrow(it, frame, node.test, False)
     second_ends = block(it, frame, node.orelse)
     if (frame.mesh, frame.rules) != around:
-        frame.mesh = frame.rules = None  # one of the branches put others in force
+        frame.mesh, frame.rules = MeshValue(None), None  # one of the branches put others in force
     if first_ends == second_ends:  # else what follows is a branch too
         frame.silent -= frame.in_place
     if first_ends and second_ends:

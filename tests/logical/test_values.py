@@ -6,6 +6,7 @@ import jax
 import pytest
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
+from shardlint.config import Config
 from shardlint.engine import run
 from shardlint.lower import lower
 from shardlint.project import Project
@@ -75,6 +76,22 @@ def test_value_is_what_jax_makes(name: str, seen: dict[str, Value]) -> None:
 
 def test_all_are_compared() -> None:
     assert len(MADE) == 18 and len(jax.devices()) >= 8
+
+
+@pytest.mark.parametrize(
+    ("context", "codes"),
+    [("", ["ST103"]), ("with jax.set_mesh(mesh):", []), ("with mesh:", []), ("with scope(), timer:", [])],
+)
+def test_the_configured_mesh_is_the_last_resort(context: str, codes: list[str]) -> None:
+    """What an unknown context puts in force is not known, so its axes are not judged by the settings."""
+    body = "jax.lax.with_sharding_constraint(x, P('rows'))"
+    lines = [f"    {context}", f"        {body}"] if context else [f"    {body}"]
+    text = "\n".join(
+        ["import jax", "from jax.sharding import PartitionSpec as P", "def f(x, mesh, scope, timer):", *lines]
+    )
+    module = lower(f"{text}\n".encode(), "program", "program.py").module
+    found = run(Project({"program": module}), module, Config(mesh={"d": 2, "t": 4})).found()
+    assert [event.code for event in found] == codes
 
 
 @pytest.mark.parametrize("spec", ["P(*unknown)", "P(unknown)", "P(P.UNCONSTRAINED)", "P('d', unknown)"])

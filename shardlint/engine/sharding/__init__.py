@@ -98,7 +98,7 @@ def attribute(value: MeshValue | SpecValue | ShardingValue, name: str) -> Value:
 def enter(frame: Frame, context: Value) -> None:
     """``with context:`` may put a mesh or logical rules in force; something unknown any mesh."""
     if isinstance(context, (MeshValue, Unknown)):
-        frame.mesh = context if isinstance(context, MeshValue) else None
+        frame.mesh = context if isinstance(context, MeshValue) else MeshValue(None)
     frame.rules = rules_in_force.entered(context, frame.rules)
 
 

@@ -117,6 +117,8 @@ class _Check:
         parameters = [p for i, p in enumerate(found.parameters) if not {i, i - count, p.name} & static]
         if not isinstance(ins, SequenceValue):
             for parameter in parameters:
+                if not parameter.required:
+                    continue  # may be left out
                 self.values(parameter.value, ins, f"parameter {parameter.name}", operand, found.splits)
             return
         required = sum(p.required for p in parameters)

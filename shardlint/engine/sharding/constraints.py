@@ -82,6 +82,8 @@ def _place(
     if value is None or sharding is None:
         return None
     operand = site.operand(1, names[1])
+    if isinstance(sharding, SpecValue):  # whatever the value is
+        checks.check_axes(site, sharding, checks.mesh_axes(site, sharding), operand)
     for array, one, what in checks.pairs(value, sharding, "the value"):
         spec = spec_of(one)
         if spec is None:
