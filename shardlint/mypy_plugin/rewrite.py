@@ -38,6 +38,7 @@ from mypy.nodes import (
     StrExpr,
     TempNode,
     TupleExpr,
+    TypeAliasStmt,
 )
 from mypy.types import (
     CallableArgument,
@@ -271,6 +272,9 @@ class _Walk:
             self.assignment(node, wrap=True)
             if not inside_function:
                 mark_global(node.type)
+        elif isinstance(node, TypeAliasStmt):
+            if self.expression(node.value.expr()):
+                self.heads.aliases.add(node.name.name)
         elif isinstance(node, ReturnStmt):
             if node.expr is not None:
                 self.expression(node.expr)
