@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlint import dtypes
 from shardlint.ops import advice
 from shardlint.ops.arrays import (
     ONE,
@@ -87,7 +88,17 @@ def _finish(call: Call, operands: list[ArrayValue], dims: list[Dimension] | None
 def concatenate(call: Call) -> Value:
     operands = joined_operands(call, call["arrays"] if "arrays" in call.args else call["operands"])
     axis = call["axis"] if "axis" in call.args else call["dimension"]
-    return _concatenate(call, operands, axis)
+    if "dimension" not in call.args:
+        return _concatenate(call, operands, axis)
+    if len(operands) == 1:
+        return operands[0]  # handed back unseen
+    given = {operand.dtype for operand in operands if operand.dtype in dtypes.CONCRETE and not operand.weak}
+    if len(given) > 1:
+        kinds = " and ".join(sorted(str(name) for name in given))
+        raise OpError("ST212", f"{call.name}: {kinds}; jax.lax does not promote, cast one")
+    out = _concatenate(call, operands, axis)
+    alike = len({(operand.dtype, operand.weak) for operand in operands}) == 1
+    return out if alike else with_dtype(out, None)
 
 
 def _concatenate(call: Call, operands: list[ArrayValue], axis: Value) -> ArrayValue:
