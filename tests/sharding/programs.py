@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+import einops
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,6 +49,9 @@ _ONE = [
     "jax.nn.one_hot({a}[0].astype(jnp.int32), 3)", "jnp.prod({a} * 0.1 + 0.9, axis=-1)", "jnp.abs({a})",
     "jax.nn.logsumexp({a}, axis=-1)", "jnp.linalg.norm({a}, axis=-1)", "jnp.maximum({a}, 0.5)",
     "jnp.einsum('ij->j', {a})", "jnp.einsum('ij->ji', {a})", "jnp.any({a} > 1.2, axis=0)",
+    "einops.rearrange({a}, 'a b -> b a')", "einops.rearrange({a}, 'a (b c) -> a c b', c=2)",
+    "einops.rearrange({a}, 'a b -> (a b)')", "einops.repeat({a}, 'a b -> a b c', c=2)",
+    "einops.rearrange({a}, '(a c) b -> a c b', c=2)", "jnp.pad({a}, ((0, 0), (1, 0)))",
 ]  # fmt: skip
 _TWO = [
     "{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} / (1.5 + jnp.abs({b}))", "{a} @ {b}", "{a} @ {b}.T",
@@ -94,7 +98,7 @@ class Program:
 
     def run(self, values: dict[str, Any]) -> dict[str, Any]:
         """All variables. On the first run statements that fail are dropped; later runs repeat what is left."""
-        env = {"jnp": jnp, "jax": jax, "lax": lax, **values}
+        env = {"jnp": jnp, "jax": jax, "lax": lax, "einops": einops, **values}
         made = {}
         if self.lines:
             for name, text in self.lines.items():
@@ -102,10 +106,12 @@ class Program:
             return made
         for number, (template, i, k, axis) in enumerate(self.statements):
             names = [*reversed(made), *values]
+            if template in _COLLECTIVES and env[names[i % len(names)]].dtype == bool:
+                continue  # JAX traces what its compiler then refuses
             text = template.format(a=names[i % len(names)], b=names[k % len(names)], i=axis)
             try:
                 value = eval(text, env)
-            except (TypeError, ValueError, IndexError, ZeroDivisionError, NotImplementedError):
+            except (TypeError, ValueError, IndexError, ZeroDivisionError, NotImplementedError, einops.EinopsError):
                 continue
             name = f"v{number}"
             made[name] = env[name] = value
@@ -116,7 +122,8 @@ class Program:
         params = ", ".join(f"{name}: f32['{spec}']" for name, spec in PARAMETERS.items())
         body = "".join(f"    {name} = {text}\n" for name, text in self.lines.items())
         return (
-            "import jax\nimport jax.numpy as jnp\nfrom jax import lax\nfrom shardtypes import f32, typed_shard_map\n\n"
+            "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
+            "from shardtypes import f32, typed_shard_map\n\n"
             f"@typed_shard_map\ndef f({params}):\n{body or '    pass'}\n"
         )
 

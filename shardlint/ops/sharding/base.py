@@ -20,10 +20,13 @@ from shardlint.values import (
     DictValue,
     Dimension,
     FunctionValue,
+    InstanceValue,
+    MaybeValue,
     MethodValue,
     Note,
     PartialValue,
     SequenceValue,
+    Unknown,
     Value,
     WrappedValue,
 )
@@ -70,6 +73,11 @@ Explain: TypeAlias = Callable[[Op, OpError], "OpError | None"]
 
 _FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, MethodValue)
 
+#: Arguments that decide nothing about where values lie.
+_OPTIONS = frozenset(
+    "dtype new_dtype precision preferred_element_type out_sharding device optimize approximate".split()
+)
+
 SHARDING: dict[str, Rule] = {}
 EXPLAIN: dict[str, Explain] = {}
 
@@ -95,6 +103,7 @@ class _Operands:
     x64: bool
     found: list[ArrayValue] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
+    complete: bool = True  # nothing among the arguments is not known
 
     def bare(self, value: Value, position: int, nested: bool = False) -> Value:
         if isinstance(value, ArrayValue):
@@ -109,6 +118,7 @@ class _Operands:
             return replace(value, items=tuple(self.bare(item, position, True) for item in value.items))
         if isinstance(value, DictValue):
             return DictValue(tuple((key, self.bare(item, position, True)) for key, item in value.items))
+        self.complete &= not isinstance(value, (Unknown, MaybeValue, InstanceValue))
         return value
 
 
@@ -130,7 +140,10 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
     if call.qualname.startswith("jax.tree") or any(isinstance(value, _FUNCTIONS) for value in call.args.values()):
         return model(call)  # works on whole trees, or calls back
     operands = _Operands(ctx.x64)
-    bare = {name: operands.bare(value, i) for i, (name, value) in enumerate(call.args.items())}
+    bare = {
+        name: value if name in _OPTIONS else operands.bare(value, i)
+        for i, (name, value) in enumerate(call.args.items())
+    }
     op = Op(call, view, tuple(operands.found), tuple(operands.positions))
     inner = replace(ctx, view=None)
     try:
@@ -140,7 +153,7 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
         better = explain(op, error) if explain is not None else None
         raise better or error from None
     ctx.facts = inner.facts
-    return _marked(op, result, SHARDING.get(call.qualname))
+    return _marked(op, result, SHARDING.get(call.qualname) if operands.complete else None)
 
 
 def _marked(op: Op, value: Value, found: Rule | None) -> Value:

@@ -119,6 +119,9 @@ def updated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if sharded(target) or any(o.pending or o.unclear for o in [*indices, *values]) or op.last == "apply":
         return replace(unknown(out), dims=target.dims) if _plain_index(op.call.get("index")) else unknown(out)
     result = combined(op, out, axes, "linear", [target])
+    awaited = result.pending or frozenset()
+    if awaited and op.last not in ("multiply", "mul", "divide"):  # what is written counts once for every device
+        result = replace(result, pending=frozenset(), unclear=result.unclear.plus(awaited))
     if not split and not any(o.varying for o in [*indices, *values]):
         return replace(result, constant=target.constant and all(o.constant for o in [*indices, *values]))
     varying = frozenset[str]().union(*(o.varying for o in [*indices, *values]))

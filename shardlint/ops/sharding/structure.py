@@ -8,7 +8,7 @@ from shardlint.ops.sharding.base import Op, Origin, made, names, rule, unknown, 
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, clash, explain
 from shardlint.ops.sharding.state import Axes
-from shardlint.values import ArrayValue, Dimension, SequenceValue
+from shardlint.values import ArrayValue, DictValue, Dimension, Literal, SequenceValue
 from shardtypes.lang import Size
 
 
@@ -33,6 +33,12 @@ def moved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if out.dims is None or not op.operands:
         return unknown(out)
     return combined(op, out, followed(op, out, origins), "linear", op.operands[:1])
+
+
+def padded(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``pad`` with zeros."""
+    plain = op.call.get("mode") == Literal("constant") and op.call.get("kwargs") == DictValue(())
+    return moved(op, out, origins) if plain else unknown(out)
 
 
 def whole(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -200,7 +206,9 @@ _JNP, _LAX = "jax.numpy", "jax.lax"
 
 rule([*names(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims split array_split "
                    "hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d"),
-      *names(_LAX, "transpose expand_dims squeeze"), "jax.Array.transpose"], moved)  # fmt: skip
+      *names(_LAX, "transpose expand_dims squeeze"), "jax.Array.transpose", "einops.rearrange", "einops.repeat"],
+     moved)  # fmt: skip
+rule([f"{_JNP}.pad"], padded)
 rule([*names(_JNP, "flip flipud fliplr roll tril triu"), "jax.lax.rev"], whole)
 rule([*names(_JNP, "reshape ravel"), "jax.lax.reshape", "jax.lax.collapse",
       *names("jax.Array", "reshape ravel flatten")], reshaped)  # fmt: skip
