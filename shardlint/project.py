@@ -63,6 +63,10 @@ class Project:
         """What ``name`` means at module level of ``module``; None if nothing there binds it."""
         return self._lookup(module, name, set())
 
+    def own_modules(self) -> Iterator[ir.Module]:
+        """The modules that are no part of a library known by its models."""
+        return (module for name, module in self.modules.items() if not _is_library(name))
+
     def names(self, module: str) -> Iterator[str]:
         """All names that a module binds itself."""
         yield from self._table(module)

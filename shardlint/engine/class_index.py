@@ -13,6 +13,14 @@ from shardlint.values import ClassValue
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "setup", "__new__"})
 
 
+class _EveryName(frozenset[str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY_NAME = _EveryName()
+
+
 class ClassIndex:
     """One look at all modules; classes are told apart by name, so two of one name count as one."""
 
@@ -20,6 +28,7 @@ class ClassIndex:
         self._below: dict[str, list[ir.Class]] = {}
         self._written: set[str] = set()
         self._own: dict[str, set[str]] = {}
+        self._any_written = False  # somewhere attributes are written whose names are not known
         self._registered: set[str] = set()
         self._names: dict[str, frozenset[str]] = {}
         for module in modules:
@@ -46,6 +55,10 @@ class ClassIndex:
                     name = args[1].value
                     if isinstance(name, ir.Const) and isinstance(name.value, str):
                         self._written.add(name.value)
+                    else:
+                        self._any_written = True
+                case ir.Call(func=ir.Attr(obj=ir.Attr(name="__dict__") | ir.Call(func=ir.Name(id="vars")))):
+                    self._any_written = True
                 case _:
                     pass
 
@@ -73,6 +86,8 @@ class ClassIndex:
 
     def volatile(self, cls: ClassValue) -> frozenset[str]:
         """Attributes of instances that something other than a constructor writes."""
+        if self._any_written and not is_tree(cls):
+            return EVERY_NAME
         found = set(self._written)
         for node in (*_line(cls), *self.subclasses(cls.name)):
             found |= self._own.get(node.name, set())

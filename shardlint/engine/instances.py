@@ -233,8 +233,8 @@ def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
 
 
 def _lasting(it: Interpreter, instance: InstanceValue) -> _Fields:
-    changing = it.classes.volatile(instance.cls) | it.classes.overridden(instance.cls)
-    return tuple((name, value) for name, value in instance.fields if name not in changing)
+    written, overridden = it.classes.volatile(instance.cls), it.classes.overridden(instance.cls)
+    return tuple((n, value) for n, value in instance.fields if n not in written and n not in overridden)
 
 
 def _assumed(

@@ -191,7 +191,7 @@ class Interpreter:
         """What the project does with its classes."""
         found = self.project.notes.get("classes")
         if not isinstance(found, ClassIndex):
-            found = ClassIndex(self.project.modules.values())
+            found = ClassIndex(self.project.own_modules())
             self.project.notes["classes"] = found
         return found
 
