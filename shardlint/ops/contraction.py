@@ -47,6 +47,8 @@ def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimen
     preferred, given = dtype_argument(call, call.get("preferred_element_type"))
     if given:
         return with_dtype(result, preferred)
+    if call.qualname.startswith("jax.lax.") and len({operand.dtype for operand in operands}) > 1:
+        return with_dtype(result, None)  # jax.lax multiplies any two dtypes, by a rule of its own
     dtype, weak = result_dtype(call.name, operands, call.ctx)
     if len({operand.weak for operand in operands}) > 1:
         return with_dtype(result, None)  # JAX refuses some of these mixtures

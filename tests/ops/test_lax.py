@@ -76,6 +76,8 @@ test_lax = family(
     case(LAX, "reduce_max reduce_min reduce_sum reduce_prod reduce_and reduce_or reduce_xor",
          arrays(shapes, ("float32", "int32", "bool", *FLOATS)), st.lists(axes, max_size=2).map(tuple)),
     case(LAX, "batch_matmul", arrays(small), arrays(small)),
+    case(LAX, "batch_matmul dot", arrays(st.just((2, 2)), ("int4", "uint4", "int8", "float8_e4m3fn", "bfloat16")),
+         arrays(st.just((2, 2)), ("int8", "float16", "float8_e5m2"))),
     case(LAX, "ragged_dot", drawn=ragged()),
     case(LAX, "convert_element_type", arrays(), st.sampled_from((jnp.float32, jnp.int32, jnp.bfloat16))),
     case(LAX, "full_like", arrays(), st.just(0)),
