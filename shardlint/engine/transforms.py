@@ -44,8 +44,8 @@ _TRANSPARENT = frozenset(
     jax.experimental.custom_partitioning""".split()
 )
 _WRAPS = "functools.wraps"
-#: They hold one array and behave like it.
-_BOXES = frozenset({"flax.nnx.Param", "flax.nnx.Variable", "flax.nnx.BatchStat", "flax.nnx.Cache"})
+#: Holds one array and behaves like it.
+_BOX = "flax.nnx.Param"
 _REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax.pmin"})
 _PARAMETERS = {**DERIVATIVES, **MAPPINGS, **manual_calls.PARAMETERS}
 #: Options whose place in the program findings are about.
@@ -66,7 +66,7 @@ def make(
         if args and _callable(args[0]):
             return args[0]
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()))
-    if qualname in _BOXES and args and isinstance(args[0], ArrayValue):
+    if qualname == _BOX and args and isinstance(args[0], ArrayValue):
         return args[0]
     names = _PARAMETERS.get(qualname)
     if names is None:
