@@ -221,7 +221,10 @@ def is_close(call: Call) -> Value:
 def clip(call: Call) -> Value:
     given = [v for v in call.args.values() if not is_none(v)]
     operands = [as_array(v, call.ctx.x64) or UNKNOWN_ARRAY for v in given]
-    return number_only(elementwise(call.name, operands, call.ctx)) if operands else UNKNOWN_ARRAY
+    if not operands:
+        return UNKNOWN_ARRAY
+    out = number_only(elementwise(call.name, operands, call.ctx))
+    return out if dtypes.is_kind(out.dtype, "complex") is False else with_dtype(out, None)
 
 
 @model("x, copy=True, nan=0.0, posinf=None, neginf=None", "jax.numpy.nan_to_num")

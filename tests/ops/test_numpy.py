@@ -36,7 +36,7 @@ TABLES = (
 )  # fmt: skip
 ROWS = {row.name: row for table in TABLES for row in table.rows if row.name.startswith("jax.numpy.")}.values()
 TWINS = [(row, twin) for row in ROWS if (twin := resolve(row.name.removeprefix("jax."))) is not None]
-some = settings(max_examples=int(os.environ.get("ORACLE_CASES", "15")), deadline=None, derandomize=True,
+some = settings(max_examples=int(os.environ.get("ORACLE_CASES", "8")), deadline=None, derandomize=True,
                 suppress_health_check=list(HealthCheck))  # fmt: skip
 
 
