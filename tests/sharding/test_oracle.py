@@ -55,7 +55,7 @@ def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
     seen, found = opinion(program)
     text = program.source() + "\n".join(f"{e.code} {e.message}" for e in found)
     for name, code in reported_lines(program, found) if found else ():
-        if code in _WRONG_NUMBERS and name in many:
+        if code in _WRONG_NUMBERS and name in many and name in one:
             COUNTS["reports"] += 1
             parts, alone = np.asarray(many[name], np.float64), np.asarray(one[name], np.float64)[0, 0]
             several = len(np.unique(alone.round(6))) > 3  # else numbers may agree by chance
@@ -66,7 +66,7 @@ def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
         COUNTS["variables"] += 1
         parts = np.asarray(many[name])
         assert _shape_agrees(value, parts.shape[2:]), f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
-        if not claims(value) or not np.isfinite(parts.astype(np.float64)).all():
+        if name not in one or not claims(value) or not np.isfinite(parts.astype(np.float64)).all():
             continue
         try:
             whole = assembled(value, parts.astype(np.float64))
