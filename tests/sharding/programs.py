@@ -163,7 +163,7 @@ def spec(shape: str) -> P:
 def arguments() -> dict[str, jax.Array]:
     random = np.random.default_rng(0)
     return {
-        name: jnp.asarray(random.uniform(0.5, 1.5, [SIZES[w.split("/")[0]] for w in shape.split()]), jnp.float32)
+        name: jnp.asarray(random.uniform(-1.0, 1.5, [SIZES[w.split("/")[0]] for w in shape.split()]), jnp.float32)
         for name, shape in PARAMETERS.items()
     }
 
