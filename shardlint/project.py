@@ -39,11 +39,13 @@ class Project:
     """The modules by dotted name. ``lookup`` answers what a module-level name means.
 
     ``links`` says for an importing module which module an absolute name is there, where that is another one than the
-    module of that name: two folders of scripts may each have their own ``common.py``.
+    module of that name: two folders of scripts may each have their own ``common.py``. ``complete`` tells whether these
+    are all modules there are: a run over some files does not see what the others set up.
     """
 
     modules: Mapping[str, ir.Module]
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    complete: bool = True
     #: What was found out about the whole project once, by what it is about.
     notes: dict[str, object] = field(default_factory=dict)
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)

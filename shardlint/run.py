@@ -110,6 +110,8 @@ def check(
     selection = Selection.of(config)
     report = Report()
     run = _Run(config, Cache(config.root / config.cache_dir if cache else None), overlay or {}, report)
+    paths = list(paths)
+    run.complete = any(Path(os.path.abspath(path)) in (config.root, *config.root.parents) for path in paths)
     requested = run.read_requested(paths)
     report.checked = len(requested)
     for diagnostic in config_findings(config):
@@ -145,6 +147,7 @@ class _Run:
         self.paths: dict[Path, str] = {}
         self.links: dict[str, dict[str, str]] = {}
         self.jobs = config.jobs or os.cpu_count() or 1
+        self.complete = False
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -277,7 +280,8 @@ class _Run:
         """The findings in ``wanted``, all lowered. One entry of the cache holds those of the whole run."""
         project = {name: s for name, s in sorted(self.sources.items()) if s.summary is not None}
         names = [s.file.module for s in wanted]
-        key = digest("found", self.config.analysis_key, *names, "", *(s.key for s in project.values()))
+        settings = (self.config.analysis_key, str(self.complete))
+        key = digest("found", *settings, *names, "", *(s.key for s in project.values()))
         hit = None if show_types or not wanted else self.cache.get(key)
         if hit is not None:
             return {name: _Found(*found) for name, found in zip(names, hit, strict=True)}
@@ -285,7 +289,7 @@ class _Run:
             source.module = source.module or self.cache.get(source.key)
         self._lower_fresh([s for s in project.values() if s.module is None])
         state = _State(
-            Project({name: s.module for name, s in project.items() if s.module}, self.links),
+            Project({name: s.module for name, s in project.items() if s.module}, self.links, self.complete),
             {name: (s.text, s.file.is_package) for name, s in project.items()},
             self.config,
             show_types,

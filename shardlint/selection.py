@@ -96,7 +96,7 @@ def suppressed(
             extra.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], messages.malformed_suppression(), place))
         for code in comment.codes:
             if code not in codes:
-                close = get_close_matches(code, codes, n=1)
+                close = [c for c in codes if code.startswith(c)] or get_close_matches(code, codes, n=1)
                 text = messages.unknown_suppressed_code(code, close[0] if close else None)
                 extra.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, place))
             elif complete and code in selection.codes and code not in _OWN and (comment.line, code) not in used:

@@ -18,6 +18,12 @@ WRONG = "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['M B']:\n    re
 RIGHT = "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['B M']:\n    return x\n"
 Write = Callable[[dict[str, str]], Path]
 
+# JAX and Python warn of forks in a process with threads: that is the test run's, which other tests made JAX start in.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:os.fork"),
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded"),
+]
+
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
@@ -134,14 +140,14 @@ def test_a_failure_of_our_own_is_never_silent(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from shardlint import placing
-    from shardlint.engine import analyze
+    from shardlint.engine import run
 
-    def fails_on_a(project: object, module: object, config: object) -> list[object]:
+    def fails_on_a(project: object, module: object, config: object) -> object:
         if getattr(module, "name", "") == "a":
             raise RuntimeError("boom")
-        return analyze(project, module, config)  # type: ignore[arg-type, return-value]  # passed on as they came
+        return run(project, module, config)  # type: ignore[arg-type]  # passed on as they came
 
-    monkeypatch.setattr(placing, "analyze", fails_on_a)
+    monkeypatch.setattr(placing, "run", fails_on_a)
     write({"a.py": WRONG, "b.py": WRONG})
     for _ in range(2):
         assert main(["--format", "concise"]) == 2
@@ -183,3 +189,19 @@ def test_show_types(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "a.py:3:5: y: float32['B M']"
     assert lines[1].startswith("a.py:4:5: z: ")
+
+
+def test_a_run_over_some_files_does_not_know_the_rules_in_force(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        {
+            "pyproject.toml": "[tool.shardlint]\n",
+            "layer.py": "import flax.linen as nn\nfrom shardtypes import f32\n\n\ndef f(x: f32['B M']):\n"
+            "    return nn.with_logical_constraint(x, ('batch', 'embd'))\n",
+            "rules.py": "import flax.linen as nn\n\nnn.set_logical_axis_rules([('batch', 'd'), ('embed', None)])\n",
+        }
+    )
+    assert main(["--format", "concise", "layer.py", "rules.py"]) == 0
+    assert main(["--format", "concise", "."]) == 1
+    assert "ST401 no rule mentions the logical axis 'embd'" in capsys.readouterr().out

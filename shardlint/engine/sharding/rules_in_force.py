@@ -69,8 +69,9 @@ def lists(site: Site, given: Value = NONE) -> tuple[RuleList, ...]:
 
 
 def in_project(it: Interpreter) -> tuple[RuleList, ...]:
-    """All lists that the project puts in force somewhere; empty if it has none, or one that is not known."""
-    return () if None in _all(it) else tuple(one for one in _all(it) if one is not None)
+    """All lists that the project puts in force somewhere; empty if it has none, one that is not known, or files that
+    were not looked at."""
+    return () if not it.project.complete or None in _all(it) else tuple(one for one in _all(it) if one is not None)
 
 
 def may_name_axes(it: Interpreter) -> bool:
