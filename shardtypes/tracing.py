@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import itertools
 import math
+import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -134,10 +135,13 @@ def _trace(
         result = _evaluate(checked, parameters, chosen, mesh)
     except Exception as error:  # noqa: BLE001 - as above
         where, last = failures[0]
-        del error
-        why = why_uncertain(last)
+        why = why_uncertain(last) or why_uncertain(error)
         if why is not None:
             return Verdict(None, f"{name}: {why}", None, None, last)
+        if _kind(error) != _kind(last):
+            # Two reasons, each about the sizes that were chosen, do not say that no sizes would do.
+            tried = f"fails for {format_witness(where)}: {_line(last)}; for {format_witness(chosen)}: {_line(error)}"
+            return Verdict(None, f"{name}: {tried}", None, where, last)
         return Verdict(
             False,
             f"{name}: fails for {format_witness(where)}: {last}" if where else f"{name}: {last}",
@@ -164,6 +168,11 @@ class _Argument:
     parameter: inspect.Parameter
     annotation: Any
     value: Any
+
+
+def _kind(error: Exception) -> tuple[type, str]:
+    """What an error says, whatever the sizes."""
+    return type(error), re.sub(r"\d+", "", _line(error))
 
 
 def _parameters(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> list[_Argument]:
