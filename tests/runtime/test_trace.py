@@ -239,6 +239,17 @@ def test_mapped_functions() -> None:
     assert "needs a mesh in force" in trace(summed).reason
 
 
+def test_two_reasons_at_different_sizes_are_no_proof() -> None:
+    def halves(x: f32["N"]) -> f32["N"]:
+        if x.shape[0] % 2:
+            jnp.split(x, 2)
+        return x + jnp.zeros(3)
+
+    verdict = trace(halves)
+    assert verdict.ok is None, verdict.reason
+    assert "equal division" in verdict.reason and "incompatible shapes" in verdict.reason
+
+
 def test_no_backend_starts() -> None:
     done = run_python(
         "-c",
