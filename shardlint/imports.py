@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from shardlint import ir
 
 
 def imported(module: ir.Module) -> tuple[str, ...]:
     """Every module that ``module`` may import, anywhere in it, with the packages around each."""
     found: dict[str, None] = {}
-    for node in _walk(module.body):
+    for node in ir.statements(module.body, inside_definitions=True):
         names: list[str] = []
         if isinstance(node, ir.Import):
             names = [dotted for _, dotted in node.bindings]
@@ -31,25 +29,3 @@ def absolute(module: ir.Module, node: ir.ImportFrom) -> str:
     package = parts if module.is_package else parts[:-1]
     base = package[: max(0, len(package) - (node.level - 1))]
     return ".".join([*base, *([node.module] if node.module else [])])
-
-
-def _walk(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
-    for node in body:
-        yield node
-        match node:
-            case ir.Function(body=inner) | ir.Class(body=inner) | ir.With(body=inner):
-                yield from _walk(inner)
-            case ir.If(body=first, orelse=second) | ir.For(body=first, orelse=second):
-                yield from _walk(first)
-                yield from _walk(second)
-            case ir.While(body=first, orelse=second):
-                yield from _walk(first)
-                yield from _walk(second)
-            case ir.Try(body=first, handlers=handlers, orelse=orelse, final=final):
-                for part in (first, *handlers, orelse, final):
-                    yield from _walk(part)
-            case ir.Match(cases=cases):
-                for _, inner in cases:
-                    yield from _walk(inner)
-            case _:
-                pass

@@ -7,7 +7,7 @@ position is wanted (see ``shardlint.positions``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import TypeAlias
@@ -377,3 +377,26 @@ class Suppression:
     covers: int
     codes: tuple[str, ...]
     reason: str
+
+
+def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iterator[Stmt]:
+    """Every statement of a body in order, those in the blocks of other statements included; what functions and classes
+    hold only if asked for."""
+    for node in body:
+        yield node
+        blocks: tuple[tuple[Stmt, ...], ...] = ()
+        match node:
+            case Function(body=inner) | Class(body=inner) if inside_definitions:
+                blocks = (inner,)
+            case With(body=inner):
+                blocks = (inner,)
+            case If(body=first, orelse=second) | For(body=first, orelse=second) | While(body=first, orelse=second):
+                blocks = (first, second)
+            case Try(body=first, handlers=handlers, orelse=orelse, final=final):
+                blocks = (first, *handlers, orelse, final)
+            case Match(cases=cases):
+                blocks = tuple(inner for _, inner in cases)
+            case _:
+                pass
+        for block in blocks:
+            yield from statements(block, inside_definitions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
@@ -23,7 +23,8 @@ def result_place(func: Value, frame: Frame, path: Sequence[int] = ()) -> int | N
     if isinstance(func.node, ir.Lambda):
         values = [func.node.body]
     else:
-        values = [node.value for node in _returns(func.node.body) if node.value is not None]
+        returns = [node for node in ir.statements(func.node.body) if isinstance(node, ir.Return)]
+        values = [node.value for node in returns if node.value is not None]
     if len(values) != 1:
         return None
     expr = values[0]
@@ -32,20 +33,3 @@ def result_place(func: Value, frame: Frame, path: Sequence[int] = ()) -> int | N
             break
         expr = expr.items[index]
     return expr.at
-
-
-def _returns(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Return]:
-    for node in body:
-        match node:
-            case ir.Return():
-                yield node
-            case ir.If(body=a, orelse=b) | ir.For(body=a, orelse=b) | ir.While(body=a, orelse=b):
-                yield from _returns(a + b)
-            case ir.With(body=a):
-                yield from _returns(a)
-            case ir.Try(body=a, handlers=handlers, orelse=b, final=c):
-                yield from _returns(a + b + c + tuple(s for h in handlers for s in h))
-            case ir.Match(cases=cases):
-                yield from _returns(tuple(s for _, inner in cases for s in inner))
-            case _:
-                pass
