@@ -251,6 +251,20 @@ def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) ->
     return axis % rank
 
 
+def along(call: Call, value: ArrayValue, axis: Value, negative: bool = True) -> int | None:
+    """The axis, checked; None where it or the rank is not known. Some functions of ``lax`` take no negative one."""
+    if value.dims is None:
+        return None
+    number = static_int(axis)
+    if not negative and number is not None and -len(value.dims) <= number < 0:
+        meant = f"{number + len(value.dims)} is meant"
+        raise OpError("ST208", f"{call.name} takes no negative axis; for {shown(value)}, {meant} by {number}")
+    try:
+        return one_axis(call, axis, len(value.dims), value)
+    except UnknownArgument:
+        return None
+
+
 _ELEMENTWISE_TWINS = {"min": "minimum", "max": "maximum", "amin": "minimum", "amax": "maximum", "any": "logical_or",
                       "all": "logical_and", "sum": "add"}  # fmt: skip
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
+    along,
     array,
     as_array,
     dtype_argument,
-    one_axis,
     seen_size,
     shown,
     shown_size,
@@ -19,23 +19,9 @@ from shardlint.ops.arrays import (
 from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree
 from shardlint.ops.reductions import index_dtype
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool, static_int
+from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size
-
-
-def along(call: Call, value: ArrayValue, axis: Value, negative: bool = True) -> int | None:
-    """The axis, checked; None where it or the rank is not known. Some functions of ``lax`` take no negative one."""
-    if value.dims is None:
-        return None
-    number = static_int(axis)
-    if not negative and number is not None and -len(value.dims) <= number < 0:
-        meant = f"{number + len(value.dims)} is meant"
-        raise OpError("ST208", f"{call.name} takes no negative axis; for {shown(value)}, {meant} by {number}")
-    try:
-        return one_axis(call, axis, len(value.dims), value)
-    except UnknownArgument:
-        return None
 
 
 @model("operand, dimension=-1, is_stable=True, num_keys=1", "jax.lax.sort")

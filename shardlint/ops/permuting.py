@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import array, axes_argument, one_axis, shown, with_dims
+from shardlint.ops.arrays import along, array, axes_argument, one_axis, shown, with_dims
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Value
@@ -102,13 +102,10 @@ def flip(call: Call) -> Value:
 @model("a, shift, axis=None", "jax.numpy.roll")
 def roll(call: Call) -> Value:
     value = array(call, "a")
-    if value.dims is not None and not is_none(call["axis"]):
-        axis = call["axis"]
+    axis = call["axis"]
+    if not is_none(axis):
         for item in axis.items if isinstance(axis, SequenceValue) else (axis,):
-            try:
-                one_axis(call, item, len(value.dims), value)
-            except UnknownArgument:
-                pass
+            along(call, value, item)
     return value
 
 

@@ -6,6 +6,7 @@ from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     Dims,
+    along,
     array,
     as_array,
     broadcast_dims,
@@ -209,13 +210,9 @@ def permutation(call: Call) -> Value:
         one_axis(call, call["axis"], 1, out)
         return out
     value = as_array(x) or UNKNOWN_ARRAY
-    if value.dims is not None and value.dims:
-        try:
-            one_axis(call, call["axis"], len(value.dims), value)
-        except UnknownArgument:
-            pass
     if value.dims == ():
         raise UnknownArgument  # a traced int, or a number of elements
+    along(call, value, call["axis"])
     return with_dtype(value, None if value.weak else value.dtype)
 
 

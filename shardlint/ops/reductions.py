@@ -7,6 +7,7 @@ from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
     Dims,
+    along,
     array,
     as_array,
     axes_argument,
@@ -14,7 +15,6 @@ from shardlint.ops.arrays import (
     dims_of,
     dtype_argument,
     elementwise,
-    one_axis,
     product,
     with_dtype,
 )
@@ -191,11 +191,8 @@ def cumulate(call: Call) -> Value:
         dims = flattened(value)
     elif value.dims == ():
         raise UnknownArgument  # releases differ on whether a scalar has an axis 0
-    elif value.dims is not None:
-        try:
-            one_axis(call, call["axis"], len(value.dims), value)
-        except UnknownArgument:
-            pass
+    else:
+        along(call, value, call["axis"])
     return with_dtype(ArrayValue(dims, None, pending=pending, manual=value.manual), dtype)
 
 
@@ -217,9 +214,6 @@ def sort(call: Call) -> Value:
     out = cleared(value)
     if is_none(call["axis"]):
         out = ArrayValue(flattened(value), out.dtype, out.weak, out.pending, out.manual)
-    elif value.dims is not None:
-        try:
-            one_axis(call, call["axis"], len(value.dims), value)
-        except UnknownArgument:
-            pass
+    else:
+        along(call, value, call["axis"])
     return with_dtype(out, index_dtype(call)) if call.last == "argsort" else out

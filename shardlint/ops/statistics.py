@@ -6,6 +6,7 @@ from shardlint import dtypes
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
+    along,
     array,
     arrays,
     as_array,
@@ -22,7 +23,6 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree
-from shardlint.ops.ordering import along
 from shardlint.ops.reductions import reduced_dims
 from shardlint.ops.registry import (
     Call,
