@@ -153,7 +153,7 @@ class _Run:
 
     def read_requested(self, paths: Iterable[str]) -> list[_Source]:
         found = []
-        remaining = [p for p in paths if self._exists(p)]
+        remaining = [p for p in paths if Path(os.path.abspath(p)) not in self.overlay and self._exists(p)]
         for path in (*files.discover(remaining, self.config), *self.overlay):
             if path not in self.paths:
                 source = self._read(path, required=True)
@@ -162,8 +162,6 @@ class _Run:
         return found
 
     def _exists(self, path: str) -> bool:
-        if Path(os.path.abspath(path)) in self.overlay:
-            return False  # comes with the overlay
         if os.path.lexists(path):
             return True
         self.report.problems.append(messages.gone(path))

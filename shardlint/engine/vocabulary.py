@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.annotations import resolve
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
-from shardlint.values import ClassValue
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -20,31 +19,24 @@ if TYPE_CHECKING:
 
 def vocabularies(it: Interpreter, types: Iterable[Type]) -> list[frozenset[str]]:
     """The names that the annotations of one signature say themselves, then those of each class that they mention."""
-    own: set[str] = set()
     classes: dict[int, frozenset[str]] = {}
+    return [_names(it, types, classes), *classes.values()]
+
+
+def _names(it: Interpreter, types: Iterable[Type], classes: dict[int, frozenset[str]]) -> frozenset[str]:
+    """The names that annotations say themselves; those of the classes that they mention go to ``classes``."""
+    names: set[str] = set()
     for type_ in types:
         for found in _leaves(type_):
             if isinstance(found, ArrayType):
-                own |= found.shape.names if found.shape is not None else frozenset()
+                names |= found.shape.names if found.shape is not None else frozenset()
             else:
-                own |= {name for dim in found.prefix if dim.size is not None for name in dim.size.symbols}
-                _class(it, found.cls, classes)
-    return [frozenset(own), *classes.values()]
-
-
-def _class(it: Interpreter, cls: ClassValue, found: dict[int, frozenset[str]]) -> None:
-    if id(cls) in found:
-        return
-    found[id(cls)] = frozenset()  # a class may mention itself
-    names: set[str] = set()
-    for node, module in it.fields(cls).values():
-        for part in _leaves(resolve(it, node.annotation, module)):
-            if isinstance(part, ArrayType):
-                names |= part.shape.names if part.shape is not None else frozenset()
-            else:
-                names |= {name for dim in part.prefix if dim.size is not None for name in dim.size.symbols}
-                _class(it, part.cls, found)
-    found[id(cls)] = frozenset(names)
+                names |= {name for dim in found.prefix if dim.size is not None for name in dim.size.symbols}
+                if id(found.cls) not in classes:
+                    classes[id(found.cls)] = frozenset()  # a class may mention itself
+                    fields = [resolve(it, node.annotation, module) for node, module in it.fields(found.cls).values()]
+                    classes[id(found.cls)] = _names(it, fields, classes)
+    return frozenset(names)
 
 
 def _leaves(type_: Type) -> Iterator[ArrayType | ClassType]:

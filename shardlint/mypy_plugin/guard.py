@@ -24,7 +24,11 @@ from mypy.types import AnyType, FunctionLike, Type, TypeOfAny
 from shardlint.mypy_plugin.errors import INTERNAL, CanFail, internal_failure
 
 _T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
-_S = TypeVar("_S", bound=FunctionSigContext | MethodSigContext)
+_S = TypeVar("_S", FunctionSigContext, MethodSigContext)
+_C = TypeVar(
+    "_C", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext
+)
+_R = TypeVar("_R")
 
 
 class Guard:
@@ -39,31 +43,21 @@ class Guard:
             hook = find()
         except Exception as problem:  # noqa: BLE001  reported where the hook would be called
             return partial(self._not_found, what=what, error=problem)
-        if hook is None:
-            return None
-
-        def guarded(ctx: _T) -> Type:
-            try:
-                return hook(ctx)
-            except CompileError:
-                raise
-            except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
-                self._report(what, error, ctx.api, ctx.context)
-                return _type_without_us(ctx)
-
-        return guarded
+        return None if hook is None else self._guarded(hook, what, _type_without_us)
 
     def signature(self, hook: Callable[[_S], FunctionLike], what: str) -> Callable[[_S], FunctionLike]:
         """A hook that gives a signature."""
+        return self._guarded(hook, what, lambda ctx: ctx.default_signature)
 
-        def guarded(ctx: _S) -> FunctionLike:
+    def _guarded(self, hook: Callable[[_C], _R], what: str, without_us: Callable[[_C], _R]) -> Callable[[_C], _R]:
+        def guarded(ctx: _C) -> _R:
             try:
                 return hook(ctx)
             except CompileError:
                 raise
             except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
                 self._report(what, error, ctx.api, ctx.context)
-                return ctx.default_signature
+                return without_us(ctx)
 
         return guarded
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shardlint import config as configuration
@@ -22,39 +22,29 @@ class Checked:
     types: tuple[ShownType, ...] = ()
 
 
-@dataclass(slots=True)
-class Checker:
-    """Checks open documents; ``problems`` are lines about work that could not be done in the last run."""
+def check_documents(texts: Mapping[Path, str]) -> tuple[dict[Path, Checked], list[str]]:
+    """Check all of ``texts`` (absolute path to text) at once, each project with its own settings. With the results come
+    lines about work that could not be done.
 
-    problems: list[str] = field(default_factory=list)
-
-    def check(self, texts: Mapping[Path, str]) -> dict[Path, Checked]:
-        """Check all of ``texts`` (absolute path to text) at once, each project with its own settings.
-
-        Raises:
-            ConfigError: settings that cannot be used.
-            RuleError: a rule module cannot be used.
-        """
-        self.problems.clear()
-        # Files come and go while an editor runs.
-        files.locate.cache_clear()
-        projects: dict[Path, tuple[Config, dict[Path, str]]] = {}
-        for path, text in texts.items():
-            config = configuration.find(path.parent)
-            if not files.excluded(path, config):
-                projects.setdefault(config.root, (config, {}))[1][path] = text
-        found: dict[Path, Checked] = {}
-        for config, own in projects.values():
-            # One process: forking under the threads of a server is not safe, and an open file is small.
-            report = check(
-                [str(path) for path in own],
-                replace(config, jobs=1),
-                overlay={path: text.encode("utf-8", "surrogatepass") for path, text in own.items()},
-                show_types=True,
-            )
-            self.problems += report.problems
-            found |= {path: _part(report, files.shown(path)) for path in own}
-        return found
+    Raises:
+        ConfigError: settings that cannot be used.
+        RuleError: a rule module cannot be used.
+    """
+    # Files come and go while an editor runs.
+    files.locate.cache_clear()
+    projects: dict[Path, tuple[Config, dict[Path, bytes]]] = {}
+    for path, text in texts.items():
+        config = configuration.find(path.parent)
+        if not files.excluded(path, config):
+            projects.setdefault(config.root, (config, {}))[1][path] = text.encode("utf-8", "surrogatepass")
+    found: dict[Path, Checked] = {}
+    problems: list[str] = []
+    for config, overlay in projects.values():
+        # One process: forking under the threads of a server is not safe, and an open file is small.
+        report = check((), replace(config, jobs=1), overlay=overlay, show_types=True)
+        problems += report.problems
+        found |= {path: _part(report, files.shown(path)) for path in overlay}
+    return found, problems
 
 
 def _part(report: Report, shown: str) -> Checked:

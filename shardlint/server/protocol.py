@@ -15,7 +15,7 @@ from pygls.workspace import PositionCodec
 
 from shardlint.config import ConfigError
 from shardlint.rules import RuleError, rule
-from shardlint.server.documents import Checked, Checker
+from shardlint.server.documents import Checked, check_documents
 from shardtypes.lang.diagnostics import Diagnostic, Place
 
 #: Seconds of quiet before a change is checked, so that typing a word is one run.
@@ -37,7 +37,6 @@ class Server(LanguageServer):
 
     def __init__(self) -> None:
         super().__init__("shardlint", version("shardtypes"))
-        self.checker = Checker()
         self.checked: dict[Path, Checked] = {}
         self.said: set[str] = set()
         self._running = asyncio.Lock()
@@ -53,11 +52,11 @@ class Server(LanguageServer):
                 return
             texts, versions = self._open()
             try:
-                found = await asyncio.to_thread(self.checker.check, texts)
+                found, problems = await asyncio.to_thread(check_documents, texts)
             except (ConfigError, RuleError) as error:
                 self._say(str(error))
                 return
-            for problem in self.checker.problems:
+            for problem in problems:
                 self._say(problem)
             for gone in self.checked.keys() - found.keys():
                 self._publish(gone, Checked(), None)
