@@ -1,0 +1,52 @@
+"""The script that runs the linter over checkouts: it reports what was found, and survives whatever it meets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import public_code
+
+pytestmark = pytest.mark.once
+
+WRONG = """\
+import jax
+from shardtypes import f32
+
+
+def f(x: f32["B M"]) -> f32["M B"]:
+    jax.no_such_function(x)
+    return x
+"""
+
+
+def test_a_checkout_and_one_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkout = tmp_path / "project"
+    checkout.mkdir()
+    (checkout / "a.py").write_text(WRONG)
+    (checkout / "gone.py").symlink_to(checkout / "nothing")
+    output = tmp_path / "report"
+    assert public_code.main([str(tmp_path / "nowhere"), str(checkout), "--output", str(output)]) == 1
+    missing, found = json.loads((output / "report.json").read_text())
+    assert missing["complaints"] == ["no such folder"]
+    assert [(f["code"], f["path"], f["line"]) for f in found["findings"]] == [("ST201", "a.py", 7)]
+    assert found["findings"][0]["context"][-1] == ">    7     return x"
+    assert found["unmodelled"] == {"jax.no_such_function": 1}
+    assert found["status"] == 2  # a link to nothing cannot be read
+    assert found["complaints"][0].startswith("shardlint: gone.py: ")
+    assert found["lines"] == 7
+    assert 1 < found["peak"] < 1000
+    assert found["wall"] > 0
+    text = (output / "report.md").read_text()
+    assert "### ST201 `a.py:7:12`" in text
+    assert "| 1 | `jax.no_such_function` |" in text
+    assert capsys.readouterr().out.count("FAILED") == 2
+
+
+def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(WRONG)
+    result = public_code.check(tmp_path, timeout=0.01)
+    assert result.failed
+    assert result.complaints == ["not done after 0.01 s"]
