@@ -16,7 +16,7 @@ from shardtypes.switches import enabled
 
 TITLE = "shardtypes: what the compiler chose"
 OTHER_TITLE = "shardtypes: an annotation without arrays"
-OTHER_TEXT = "typeguard checks these; --shardtypes-only-arrays (or its twin in the configuration) leaves them alone"
+OTHER_TEXT = "typeguard checks these because of --shardtypes-all-annotations or its twin in the configuration"
 _CHECKED = "shardtypes.checked"
 
 

@@ -40,10 +40,10 @@ def packages_in(root: Path) -> tuple[str, ...]:
 class PackageHook:
     """The import hook over ``packages``, and the counting of what it checks."""
 
-    def __init__(self, packages: Sequence[str], test_files: Sequence[str], only_arrays: bool) -> None:
+    def __init__(self, packages: Sequence[str], test_files: Sequence[str], all_annotations: bool) -> None:
         self.packages = tuple(packages)
         self._test_files = tuple(test_files)
-        self._only_arrays = only_arrays
+        self._arrays_only = not all_annotations
         self._finders: list[MetaPathFinder] = []
         self.too_early: tuple[str, ...] = ()
         self._handle: Hook | None = None
@@ -60,7 +60,7 @@ class PackageHook:
         _leave_out_of_source_lines()
         self._recording, self._counters = _stats.recording, _stats.exchange()
         _stats.record(True)
-        self._before, switches.arrays_only = switches.arrays_only, self._only_arrays
+        self._before, switches.arrays_only = switches.arrays_only, self._arrays_only
 
     def uninstall(self) -> None:
         """Stop checking modules that are imported later, and stop counting."""

@@ -28,7 +28,7 @@ class Options:
     mesh: MeshAxes | None
     packages: tuple[str, ...] | None
     trace: bool
-    only_arrays: bool
+    all_annotations: bool
     processes: int | None
     report: Path | None
 
@@ -52,7 +52,7 @@ def read_options(
         mesh=mesh,
         packages=_packages(_given(config, options, "packages")),
         processes=_processes(_given(config, options, "processes"), devices),
-        only_arrays=bool(_given(config, options, "only_arrays").value),
+        all_annotations=bool(_given(config, options, "all_annotations").value),
         trace=bool(_given(config, options, "trace").value),
         report=_report(_given(config, options, "report"), config.rootpath),
     )

@@ -57,10 +57,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="make each annotated function of the packages a test: it is traced for all sizes (default: on)",
     )
     group.addoption(
-        "--shardtypes-only-arrays",
-        action="store_true",
+        "--shardtypes-all-annotations",
+        action=argparse.BooleanOptionalAction,
         default=None,
-        help="leave annotations alone that hold no array types of shardtypes (by default typeguard checks them)",
+        help="have typeguard check annotations that hold no array types of shardtypes as well (default: off)",
     )
     group.addoption(
         "--shardtypes-processes",
@@ -84,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addini("shardtypes_devices", "twin of --shardtypes-devices", type="int", default=None)
     parser.addini("shardtypes_mesh", "twin of --shardtypes-mesh", type="string", default=None)
     parser.addini("shardtypes_packages", "twin of --shardtypes-packages", type="linelist", default=None)
-    parser.addini("shardtypes_only_arrays", "twin of --shardtypes-only-arrays", type="bool", default=False)
+    parser.addini("shardtypes_all_annotations", "twin of --shardtypes-all-annotations", type="bool", default=False)
     parser.addini("shardtypes_processes", "twin of --shardtypes-processes", type="int", default=None)
     parser.addini("shardtypes_trace", "twin of --shardtypes-trace", type="bool", default=True)
     parser.addini("shardtypes_report", "twin of --shardtypes-report", type="string", default=None)

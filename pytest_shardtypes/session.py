@@ -71,7 +71,7 @@ class Run:
                 f"--shardtypes cannot start: JAX or typeguard does not import: {type(error).__name__}: {error}"
             ) from error
         packages = self.options.packages or hook.packages_in(self.config.rootpath)
-        self.hook = hook.PackageHook(packages, self.config.getini("python_files"), self.options.only_arrays)
+        self.hook = hook.PackageHook(packages, self.config.getini("python_files"), self.options.all_annotations)
         self.hook.install()
 
     def _join(self) -> None:

@@ -182,8 +182,8 @@ def test_asserts_in_tests_inside_the_package_are_still_explained(project: pytest
 
 
 @pytest.mark.once
-def test_only_arrays(project: pytest.Pytester, run: Run) -> None:
-    """Other annotations are typeguard's, and can be left alone; arrays inside them cannot."""
+def test_annotations_without_arrays(project: pytest.Pytester, run: Run) -> None:
+    """They are left alone, unless typeguard is asked to check them; arrays inside others are checked always."""
     (project.path / "model" / "loose.py").write_text(
         "from __future__ import annotations\nfrom shardtypes import f32\n"
         "def scale(x: f32['B'], by: int = None) -> f32['B']:\n    return x * (by or 1)\n"
@@ -204,11 +204,11 @@ def test_only_arrays(project: pytest.Pytester, run: Run) -> None:
         def test_array(): both((jnp.ones((2, 2)), 1))
         """
     )
-    result = run()
+    run().assert_outcomes(passed=2, failed=1)
+    result = run("--shardtypes-all-annotations")
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["typeguard checks these; --shardtypes-only-arrays *"])
+    result.stdout.fnmatch_lines(["typeguard checks these because of --shardtypes-all-annotations *"])
     result.stdout.fnmatch_lines(["not possible, 1 times: typeguard cannot check odd: parameter 'x': cannot say"])
-    run("--shardtypes-only-arrays").assert_outcomes(passed=2, failed=1)
 
 
 @pytest.mark.once

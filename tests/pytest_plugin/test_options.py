@@ -53,7 +53,7 @@ def read(pytester: pytest.Pytester, option: str, ini: str, environ: dict[str, st
         ("--shardtypes-mesh=d=2,t=4", 'shardtypes_mesh = "d=2,t=4"', "mesh", MeshAxes.parse("d=2,t=4")),
         ("--shardtypes-packages=a, b.c", 'shardtypes_packages = ["a", "b.c"]', "packages", ("a", "b.c")),
         ("--shardtypes-processes=2", "shardtypes_processes = 2", "processes", 2),
-        ("--shardtypes-only-arrays", "shardtypes_only_arrays = true", "only_arrays", True),
+        ("--shardtypes-all-annotations", "shardtypes_all_annotations = true", "all_annotations", True),
         ("--no-shardtypes-trace", "shardtypes_trace = false", "trace", False),
         ("--shardtypes-report=o/r.html", 'shardtypes_report = "o/r.html"', "report", Path("o/r.html")),
     ],
@@ -71,7 +71,7 @@ def test_option_and_twin(pytester: pytest.Pytester, option: str, ini: str, name:
         "packages": '["other"]',
         "report": '"other.json"',
         "trace": "true",
-        "only_arrays": "false",
+        "all_annotations": "false",
         "processes": "4",
     }[name]
     assert getattr(read(pytester, option, f"shardtypes_{name} = {other}"), name) == wanted
