@@ -9,16 +9,17 @@ from shardlint.engine.frames import Frame
 from shardlint.values import FunctionValue, PartialValue, Value
 
 
-def result_place(func: Value, frame: Frame, path: Sequence[int] = ()) -> int | None:
+def result_place(func: Value, frame: Frame, path: Sequence[int] = (), private: bool = False) -> int | None:
     """The node of one part of what a local function or lambda returns; None where it is not one place.
 
-    A function defined elsewhere may be right for its other callers: then the call is to blame.
+    A function defined elsewhere may be right for its other callers: then the call is to blame, unless the function is
+    ``private`` to it.
     """
     while isinstance(func, PartialValue):
         func = func.func
     if not isinstance(func, FunctionValue) or func.module != frame.module:
         return None
-    if func.closure is not frame or frame.parent is None:
+    if not private and (func.closure is not frame or frame.parent is None):
         return None
     if isinstance(func.node, ir.Lambda):
         values = [func.node.body]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import calls, classes, sharding
+from shardlint.engine import calls, classes, custom_rules, sharding
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
@@ -14,6 +14,7 @@ from shardlint.engine.plain import MAX_ITEMS, constant, element, iterate, known,
 from shardlint.engine.trees import named_items
 from shardlint.ops import OpError
 from shardlint.values import (
+    ArrayValue,
     ClassValue,
     DictValue,
     ExternalValue,
@@ -32,6 +33,7 @@ from shardlint.values import (
     SuperValue,
     Unknown,
     Value,
+    WrappedValue,
 )
 
 if TYPE_CHECKING:
@@ -130,6 +132,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return sharding.attribute(value, name)
         case Unknown():
             return Unknown(value.reason)
+        case WrappedValue() if (rule := custom_rules.attribute(value, name)) is not None:
+            return rule
         case _:
             try:
                 return ops.attribute(value, name, it.context(frame))
@@ -215,7 +219,10 @@ def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
     for op, part in expr.rest:
         right = evaluate(it, frame, part)
         if isinstance(left, MaybeValue) or isinstance(right, MaybeValue):
-            result = ScalarValue("bool")
+            held = [side.value if isinstance(side, MaybeValue) else side for side in (left, right)]
+            many = any(isinstance(side, (ArrayValue, Unknown)) for side in held)
+            elementwise = many and op not in ("is", "is not", "in", "not in")
+            result = Unknown("may be None") if elementwise else ScalarValue("bool")
         elif isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
             result = Unknown("compares instances")
             if op in ("is", "is not") and Literal(None) in (left, right):
@@ -251,18 +258,20 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
     if decided is not None:
         return evaluate(it, frame, expr.body if decided else expr.orelse)
     saved, facts = dict(frame.variables), frame.facts
+    frame.silent += frame.in_place
     narrow(it, frame, expr.test, True)
     first = evaluate(it, frame, expr.body)
     frame.variables, frame.facts = dict(saved), facts
     narrow(it, frame, expr.test, False)
     second = evaluate(it, frame, expr.orelse)
     frame.variables, frame.facts = saved, facts
+    frame.silent -= frame.in_place
     return join(first, second)
 
 
 def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
     inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
-    inner.mesh, inner.rules = frame.mesh, frame.rules
+    inner.mesh, inner.rules, inner.in_place = frame.mesh, frame.rules, frame.in_place
     simple = len(expr.generators) == 1 and not expr.generators[0].conditions
     generator = expr.generators[0]
     source = evaluate(it, inner, generator.iter)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import layers, sharding
+from shardlint.engine import custom_rules, layers, sharding
+from shardlint.engine.custom_rules import CUSTOM
 from shardlint.engine.decorators import passes_on
 from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_linear
 from shardlint.engine.frames import Frame
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _TRANSPARENT = frozenset(
     """jax.jit jax.checkpoint jax.named_call jax.named_scope equinox.filter_jit functools.lru_cache functools.cache
     functools.wraps shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped beartype.beartype shardtypes.scope
-    shardtypes.typed_shard_map equinox.filter_checkpoint jax.custom_jvp jax.custom_vjp flax.linen.compact
+    shardtypes.typed_shard_map equinox.filter_checkpoint flax.linen.compact
     flax.linen.nowrap typing.no_type_check typing.override typing_extensions.override abc.abstractmethod
     builtins.staticmethod shardtypes.checked.typechecked flax.nnx.jit
     flax.linen.jit flax.linen.remat flax.nnx.remat flax.linen.checkpoint chex.assert_max_traces
@@ -47,7 +48,7 @@ _WRAPS = "functools.wraps"
 #: Holds one array and behaves like it.
 _BOX = "flax.nnx.Param"
 _REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax.pmin"})
-_PARAMETERS = {**DERIVATIVES, **MAPPINGS, **manual_calls.PARAMETERS}
+_PARAMETERS = {**DERIVATIVES, **MAPPINGS, **CUSTOM, **manual_calls.PARAMETERS}
 #: Options whose place in the program findings are about.
 _PLACED = ("in_axes", "out_axes")
 
@@ -117,6 +118,9 @@ def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: i
             made = make(it, qualname, [func], {})
             return made if made is not None else Unknown(f"decorated with {qualname}")
         case PartialValue(func=ExternalValue(qualname=qualname)):
+            defined = custom_rules.define(it, frame, qualname, [*wrapper.args, func], {}, expr.at)
+            if defined is not None:
+                return defined
             made = make(it, qualname, [*wrapper.args, func], dict(wrapper.kwargs))
             if isinstance(made, WrappedValue):
                 return replace(made, origin=wrapper.origin)
@@ -137,12 +141,16 @@ def call_wrapped(
     places: tuple[int, ...], operands: tuple[ir.Expr, ...] = (),
 ) -> Value:  # fmt: skip
     """The result of calling a function that a transformation made."""
+    from shardlint.engine.calls import call
+
     if func.kind == sharding.JIT:
         return sharding.call_jitted(it, frame, func, args, kwargs, at, places, operands)
     if func.kind == manual_calls.SHARD_MAP:
         return manual_calls.call_region(it, frame, func, args, kwargs, at, places)
     if func.kind in layers.LAYERS:
         return layer_names.applied(it, frame, func, args, at, layers.call(it, frame, func, args, at, places))
+    if func.kind in CUSTOM:
+        return call(it, frame, func.func, args, kwargs, at, places, operands)
     if func.kind in DERIVATIVES:
         return call_derivative(it, frame, func, args, kwargs, at, places)
     return call_mapped(it, frame, func, args, kwargs, at, places)
@@ -165,6 +173,9 @@ def control(
         return mapped(lambda leaves: call(it, frame, args[0], leaves, {}, at), args[1], args[2:])
     if qualname == "dataclasses.replace" and len(args) == 1:
         return replaced(args[0], kwargs)
+    defined = custom_rules.define(it, frame, qualname, args, kwargs, at)
+    if defined is not None:
+        return defined
     loop = call_loop(it, frame, qualname, args, kwargs, at, operands)
     return loop if loop is not None else make_linear(it, frame, qualname, args, kwargs, at, places)
 

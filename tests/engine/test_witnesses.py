@@ -26,7 +26,7 @@ from tests.engine.replay import arguments, of_arrays
 
 CASES = Path(__file__).parents[2] / "fixtures" / "lint" / "wrong"
 #: JAX, or einops, itself refuses these.
-RAISING = {"ST204", "ST205", "ST206", "ST208", "ST209", "ST210", "ST211", "ST213", "ST214", "ST215", "ST217"}
+RAISING = {"ST204", "ST205", "ST206", "ST208", "ST209", "ST210", "ST211", "ST213", "ST214", "ST215", "ST217", "ST218"}
 REFUSALS = (TypeError, ValueError, IndexError, AssertionError, EinopsError)
 
 
