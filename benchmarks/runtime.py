@@ -1,20 +1,30 @@
 """What a check costs at run time, beside its peers: one process, rounds interleaved, best round of each.
 
-Usage: ``python benchmarks/runtime.py``. Times are microseconds a call of a function of three arrays.
+Usage: ``python benchmarks/runtime.py``, in an environment with jaxtyping, beartype, typeguard and chex. Times are
+microseconds a call of a function of three arrays. Ends with status 1 where a cost exceeds its bound.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
+import tempfile
 import time
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+
 import beartype
+import chex
 import jax
 import jax.numpy as jnp
 import jaxtyping
 import typeguard
+from jax.sharding import AxisType
 from jaxtyping import Float
 
 import shardtypes
@@ -43,13 +53,44 @@ def unchecked_peer(
     return b
 
 
-peer = jaxtyping.jaxtyped(typechecker=beartype.beartype)(unchecked_peer)
+def copy_of(function: Any) -> Any:
+    """A new function with the same code and annotations."""
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__)
+    made.__annotations__, made.__module__ = dict(function.__annotations__), function.__module__
+    made.__qualname__ = function.__qualname__
+    return made
 
 
-try:
-    import chex  # measured where it is installed
-except ModuleNotFoundError:
-    chex = None
+# Two decorators, as jaxtyping's documentation has it: typeguard compiles what it finds in the source below its own.
+@jaxtyping.jaxtyped(typechecker=None)
+@typeguard.typechecked
+def peer_by_typeguard(
+    x: Float[jax.Array, "B M"], w: Float[jax.Array, "M F"], b: Float[jax.Array, "F"]
+) -> Float[jax.Array, "F"]:
+    return b
+
+
+BEARTYPE, TYPEGUARD = "jaxtyping + beartype", "jaxtyping + typeguard"
+by_beartype = jaxtyping.jaxtyped(typechecker=beartype.beartype)
+
+HOOKED = """
+from shardtypes import f32
+
+
+def hooked(x: f32["B M"], w: f32["M F"], b: f32["F"]) -> f32["F"]:
+    return b
+"""
+
+
+def through_hook() -> Callable[..., Any]:
+    """The same function, from a module that our import hook loads."""
+    with tempfile.TemporaryDirectory() as folder, shardtypes.install_import_hook("hooked_for_benchmark"):
+        (Path(folder) / "hooked_for_benchmark.py").write_text(HOOKED)
+        sys.path.insert(0, folder)
+        try:
+            return importlib.import_module("hooked_for_benchmark").hooked
+        finally:
+            sys.path.remove(folder)
 
 
 def by_chex(x, w, b):
@@ -73,11 +114,43 @@ def by_hand(x, w, b):
 FUNCTIONS = {
     "bare": bare,
     "ifs by hand": by_hand,
+    "chex": by_chex,
     "shardtypes": ours,
-    "typeguard": by_typeguard,
-    "jaxtyping + beartype": peer,
-    **({"chex, by hand": by_chex} if chex is not None else {}),
+    "shardtypes, import hook": through_hook(),
+    "typeguard + shardtypes": by_typeguard,
+    BEARTYPE: by_beartype(unchecked_peer),
+    TYPEGUARD: peer_by_typeguard,
 }
+
+
+# Annotations that name axes, of arrays that lie so; the peers have no such annotations, and check plain ones.
+@shardtypes.typechecked
+def ours_sharded(x: f32["B/d M"], w: f32["M F/t"], b: f32["F/t"]) -> f32["F/t"]:
+    return b
+
+
+@typeguard.typechecked
+def by_typeguard_sharded(x: f32["B/d M"], w: f32["M F/t"], b: f32["F/t"]) -> f32["F/t"]:
+    return b
+
+
+SHARDED = {**FUNCTIONS, "shardtypes": ours_sharded, "typeguard + shardtypes": by_typeguard_sharded}
+del SHARDED["shardtypes, import hook"]
+
+# What a call may add: (title, which, at most this share, of what this one adds).
+BOUNDS = [
+    ("an eager call", "shardtypes", 1 / 5, BEARTYPE),
+    ("an eager call", "shardtypes, import hook", 1 / 5, BEARTYPE),
+    ("an eager call", "typeguard + shardtypes", 2 / 3, BEARTYPE),
+    ("a call in a trace", "shardtypes", 1 / 2, BEARTYPE),
+    ("a call in a trace", "shardtypes, import hook", 1 / 2, BEARTYPE),
+    ("a call in a trace", "typeguard + shardtypes", 2 / 3, BEARTYPE),
+    ("an eager call on a mesh, axes in annotations", "shardtypes", 1 / 5, BEARTYPE),
+    ("an eager call on a mesh, axes in annotations", "typeguard + shardtypes", 2 / 3, BEARTYPE),
+    ("a compiled call", "shardtypes", 1.05, "bare"),
+    ("a compiled call", "typeguard + shardtypes", 1.05, "bare"),
+    ("decorating 200 functions", "shardtypes", 1 / 5, "typeguard"),
+]
 
 
 def measure(cases: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dict[str, float]:
@@ -94,34 +167,57 @@ def measure(cases: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dic
     return {name: min(each) for name, each in times.items()}
 
 
-def report(title: str, times: dict[str, float], baseline: str | None) -> None:
-    """Print times, what each adds to the baseline, and that as a share of the peer's."""
+def report(title: str, times: dict[str, float], baseline: str | None) -> bool:
+    """Print times, what each adds to the baseline, and its bounds. Returns whether these are kept."""
     base = times[baseline] if baseline else 0.0
-    peer_adds = times["jaxtyping + beartype"] - base
+    kept = True
     print(f"\n{title}")
     for name, spent in times.items():
         added = spent - base
-        print(f"  {name:22}{spent:10.2f} µs   adds {added:10.2f} µs   {added / peer_adds:6.2f} of the peer")
+        line = f"  {name:24}{spent:12.2f} µs   adds {added:12.2f} µs"
+        for of, which, share, peer in BOUNDS:
+            if (of, which) == (title, name):
+                found = added / (times[peer] - base)
+                kept = kept and found <= share
+                line += f"   {found:5.3f} of {peer}, at most {share:.3f}{'' if found <= share else ': EXCEEDED'}"
+        print(line)
+    return kept
 
 
-def main() -> None:
+def all_check(arguments: tuple[Any, ...]) -> None:
+    """Every function but the bare one refuses a wrong size: what checks nothing is no peer."""
+    for name, function in FUNCTIONS.items():
+        refused = False
+        try:
+            function(*arguments[:2], jnp.ones(arguments[2].shape[0] + 1))
+        except Exception:  # noqa: BLE001 - each has errors of its own
+            refused = True
+        if refused == (name == "bare"):
+            raise SystemExit(f"{name} {'checks' if refused else 'does not check'}")
+
+
+def main() -> int:
     """Run every comparison."""
     arguments = jnp.ones((8, 4)), jnp.ones((4, 3)), jnp.ones(3)
-    print(f"JAX {jax.__version__}, jaxtyping {jaxtyping.__version__}, beartype {beartype.__version__}")
+    all_check(arguments)
+    versions = f"Python {sys.version.split()[0]}, JAX {jax.__version__}, jaxtyping {jaxtyping.__version__}"
+    print(f"{versions}, beartype {beartype.__version__}, chex {chex.__version__}")
     eager = {name: (lambda f=f: f(*arguments)) for name, f in FUNCTIONS.items()}
-    report("an eager call", measure(eager, 30, 300), "bare")
-    report("a call in a trace", measure_traced(arguments), "bare")
+    kept = report("an eager call", measure(eager, 30, 300), "bare")
+    kept &= report("a call in a trace", measure_traced(arguments), "bare")
+    kept &= report("an eager call on a mesh, axes in annotations", measure_sharded(), "bare")
     compiled = {name: calling(f, arguments) for name, f in FUNCTIONS.items()}
-    report("a compiled call", measure(compiled, 30, 300), None)
+    kept &= report("a compiled call", measure(compiled, 100, 100), None)
     doors = {
         "shardtypes": (shardtypes.typechecked, ours.__wrapped__),
         "typeguard": (typeguard.typechecked, ours.__wrapped__),
-        "jaxtyping + beartype": (jaxtyping.jaxtyped(typechecker=beartype.beartype), unchecked_peer),
+        BEARTYPE: (by_beartype, unchecked_peer),
     }
     decorating = {
         name: (lambda door=door, f=f: [door(copy_of(f)) for _ in range(200)]) for name, (door, f) in doors.items()
     }
-    report("decorating 200 functions", measure(decorating, 3, 1), None)
+    kept &= report("decorating 200 functions", measure(decorating, 3, 1), None)
+    return 0 if kept else 1
 
 
 def measure_traced(arguments: tuple[Any, ...]) -> dict[str, float]:
@@ -135,12 +231,13 @@ def measure_traced(arguments: tuple[Any, ...]) -> dict[str, float]:
     return found
 
 
-def copy_of(function: Any) -> Any:
-    """A new function with the same code and annotations."""
-    made = types.FunctionType(function.__code__, function.__globals__, function.__name__)
-    made.__annotations__, made.__module__ = dict(function.__annotations__), function.__module__
-    made.__qualname__ = function.__qualname__
-    return made
+def measure_sharded() -> dict[str, float]:
+    """As ``measure``, of arrays on a mesh of eight devices."""
+    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+    with jax.set_mesh(mesh):
+        types_ = f32["8/d 4"], f32["4 12/t"], f32["12/t"]
+        values = [shardtypes.shard(jnp.ones(shape), t) for shape, t in zip([(8, 4), (4, 12), 12], types_, strict=True)]
+        return measure({name: (lambda f=f: f(*values)) for name, f in SHARDED.items()}, 30, 200)
 
 
 def calling(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Any]:
@@ -150,4 +247,4 @@ def calling(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callabl
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

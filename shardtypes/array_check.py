@@ -224,9 +224,7 @@ class ArraySpec:
             site,
         )
 
-    def _expression(
-        self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site
-    ) -> None:
+    def _expression(self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site) -> None:
         __tracebackhide__ = True
         if kind == BROADCAST and got == 1:
             return

@@ -23,6 +23,7 @@ _ORIGINS = (
     collections.abc.AsyncIterable,
 )
 
+
 def parts_of(annotation: Any) -> tuple[Any, Any, Any] | None:
     """What ``Generator[Y, S, R]``, ``Iterator[Y]`` and their like declare of yields, sends and the result."""
     if typing.get_origin(annotation) not in _ORIGINS:

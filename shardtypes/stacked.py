@@ -40,9 +40,7 @@ def stack(dims: str, inner: Any) -> Any:
         return _stack_class(dims, inner)
     origin, args = typing.get_origin(inner), typing.get_args(inner)
     if origin is typing.Annotated:
-        return typing.Annotated[
-            (args[0], *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:]))
-        ]
+        return typing.Annotated[(args[0], *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:]))]
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)
     if origin is typing.Union or (origin is not None and args):

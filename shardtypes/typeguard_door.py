@@ -21,6 +21,7 @@ from typeguard import TypeCheckError, TypeCheckMemo, _decorators, _importhook, _
 from typeguard._checkers import check_type_internal
 
 from shardtypes.scopes import Site, Table, current_table
+from shardtypes.switches import checks_on
 
 _site: ContextVar[Site | None] = ContextVar("shardtypes_site", default=None)
 
@@ -39,7 +40,8 @@ def at_site(site: Site) -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _made_site(function: str, argument: str | None, module: str) -> Site:
+def made_site(function: str, argument: str | None, module: str) -> Site:
+    """The parameter, or with None the result, of a function by the name that typeguard gives it."""
     role = "the result" if argument is None else f"parameter {argument!r}"
     return Site(function.rpartition("<locals>.")[2], role, module)
 
@@ -61,7 +63,7 @@ def _site_of_frames() -> Site:
         if name in _ENTRY:
             local = frame.f_locals
             if name != "check_variable_assignment":
-                return _made_site(local["func_name"], local.get("argname"), local["memo"].globals.get("__name__", ""))
+                return made_site(local["func_name"], local.get("argname"), local["memo"].globals.get("__name__", ""))
             caller = frame.f_back.f_code.co_qualname if frame.f_back is not None else ""
             return Site(caller.rpartition("<locals>.")[2], f"variable {local.get('varname')!r}")
         frame = frame.f_back
@@ -69,13 +71,12 @@ def _site_of_frames() -> Site:
 
 
 @functools.lru_cache(maxsize=1)
-def _tools() -> tuple[Any, ...]:
+def tools() -> tuple[Any, Any]:
     """What needs JAX, loaded at the first check: typeguard may load this module long before."""
     from shardtypes.dtypes import array_spec
     from shardtypes.meshes import current_view
-    from shardtypes.switches import checks_on
 
-    return array_spec, current_view, checks_on
+    return array_spec, current_view
 
 
 # The compiled check of each annotation that typeguard has met, by dtype class and text.
@@ -83,9 +84,9 @@ _checks: dict[tuple[Any, Any], Any] = {}
 
 
 def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
-    array_spec, current_view, checks_on = _tools()
     if not checks_on():
         return
+    array_spec, current_view = tools()
     key = origin, args[0]
     check = _checks.get(key)
     if check is None:
@@ -96,7 +97,6 @@ def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheck
 
 def _check_dataclass(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
     from shardtypes.pytrees import field_types
-    from shardtypes.switches import checks_on
 
     if not isinstance(value, origin):
         raise TypeCheckError(f"is not an instance of {origin.__module__}.{origin.__qualname__}")
@@ -163,20 +163,36 @@ class _Transformer(_transformer.TypeguardTransformer):
         made = super().visit_FunctionDef(node)
         if not isinstance(made, ast.FunctionDef) or not _is_instrumented(made) or _yields(made):
             return made
-        at = 0
-        if isinstance(made.body[0], ast.Expr) and isinstance(made.body[0].value, ast.Constant):
-            at = 1
+        # Under the decorator names are imported in the function, under the hook at the top of the module.
+        at, hold = int(ast.get_docstring(made, clean=False) is not None), ast.Name(_HOLD, ast.Load())
+        first = made.body[at]
+        if isinstance(first, ast.ImportFrom) and first.module == _FUNCTIONS:
+            first.names.append(ast.alias("HeldTable", _HOLD))
+            at += 1
+        else:
+            hold = self._get_import(_FUNCTIONS, "HeldTable")
         body = made.body[at:]
-        held = ast.With([ast.withitem(ast.Call(ast.Name(_HOLD, ast.Load()), [], []))], body)
-        load = ast.ImportFrom("shardtypes.scopes", [ast.alias("HeldTable", _HOLD)], 0)
-        made.body[at:] = [load, held]
-        for part in (load, *ast.walk(held.items[0]), held):
+        held = ast.With([ast.withitem(ast.Call(hold, [], []))], body)
+        made.body[at:] = [held]
+        for part in (*ast.walk(held.items[0]), held):
             if "lineno" in part._attributes and not hasattr(part, "lineno"):
                 ast.copy_location(part, body[0] if hasattr(body[0], "lineno") else node)
         return made
 
+    def _get_import(self, module: str, name: str) -> ast.Name:
+        if (module, name) in _REPLACED:
+            module = _FUNCTIONS
+        return super()._get_import(module, name)
+
 
 _HOLD = "__shardtypes_hold__"
+# Our functions in the place of typeguard's, and what else comes with the same import statement.
+_FUNCTIONS = "shardtypes.typeguard_functions"
+_REPLACED = {
+    ("typeguard", "TypeCheckMemo"),
+    ("typeguard._functions", "check_argument_types_internal"),
+    ("typeguard._functions", "check_return_type_internal"),
+}
 
 
 def _is_instrumented(node: ast.FunctionDef) -> bool:
@@ -248,7 +264,7 @@ def register_with_typeguard() -> None:
     _transformer.AnnotationTransformer = _AnnotationTransformer  # type: ignore[misc]  # typeguard offers no other way
     for module in (_decorators, _importhook):  # each has its own reference to the class
         setattr(module, "TypeguardTransformer", _Transformer)  # noqa: B010 - not a name that it exports
-    _importhook.OPTIMIZATION += "shardtypes"  # bytecode made without this treatment must not be used with it
+    _importhook.OPTIMIZATION += "shardtypes2"  # bytecode made without this treatment must not be used with it
     _instrument = _decorators.instrument
 
     def instrument(function: Any) -> Any:
