@@ -239,7 +239,8 @@ def compare(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
             raise OpError(error.code, _as_operator(error.message, function, op), error.witness) from None
     answer = _decide(op, left, right, ctx)
     if answer is None:
-        return ScalarValue("bool") if not isinstance(left, Unknown) else Unknown("comparison")
+        either = isinstance(left, Unknown) or isinstance(right, Unknown)  # which may be an array
+        return Unknown("comparison") if either and op not in ("in", "not in") else ScalarValue("bool")
     return Literal(answer)
 
 
