@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,25 +24,32 @@ class Difference:
     """The first leaf of the result that is not the same, and how far off it is (relative to the largest value).
 
     ``factor`` is set where all numbers are off by it, ``dimension`` where the numbers are the same in another order:
-    the dimension along which whole slices changed places, or -1 for any other order. ``others`` are the further
-    leaves that differ.
+    the dimension along which whole slices changed places, or -1 for any other order. ``shapes`` are those expected and
+    found where they are not the same; ``kind`` says in words why numbers cannot be compared otherwise. ``others`` are
+    the further leaves that differ.
     """
 
     leaf: str
-    error: float
+    error: float = math.inf
     factor: float | None = None
     dimension: int | None = None
     others: tuple[str, ...] = ()
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    kind: str | None = None
 
     def __str__(self) -> str:
-        if self.factor is not None:
+        if self.shapes is not None:
+            text = f"result{self.leaf} has shape {self.shapes[1]} instead of {self.shapes[0]}"
+        elif self.kind is not None:
+            text = f"result{self.leaf} {self.kind}"
+        elif self.factor is not None:
             text = f"result{self.leaf} is {self.factor:g} times what one device gives"
         elif self.dimension is not None:
             where = f"along dimension {self.dimension}" if self.dimension >= 0 else "throughout"
             text = f"result{self.leaf} has the same numbers in another order {where}"
         else:
             text = f"result{self.leaf} is off by {self.error:.3g} of its largest value"
-        return f"{text} (so do result{', result'.join(self.others)})" if self.others else text
+        return f"{text} (wrong as well: result{', result'.join(self.others)})" if self.others else text
 
 
 def compare(reference: Any, result: Any, tolerance: float | None = None) -> Difference | None:
@@ -48,12 +57,12 @@ def compare(reference: Any, result: Any, tolerance: float | None = None) -> Diff
     left, tree = jax.tree_util.tree_flatten_with_path(reference)
     right, other = jax.tree_util.tree_flatten_with_path(result)
     if str(tree) != str(other):
-        return Difference(f" has another structure: {other} instead of {tree}; it", float("inf"))
+        return Difference("", kind=f"has another structure: {other} instead of {tree}")
     found: list[Difference] = []
     for (path, a), (_, b) in zip(left, right, strict=True):
         name = jax.tree_util.keystr(path)
         if np.shape(a) != np.shape(b):
-            found.append(Difference(f"{name} has shape {np.shape(b)} instead of {np.shape(a)}; it", float("inf")))
+            found.append(Difference(name, shapes=(np.shape(a), np.shape(b))))
             continue
         difference = _difference(name, np.asarray(a), np.asarray(b), tolerance)
         if difference is not None:
@@ -61,8 +70,7 @@ def compare(reference: Any, result: Any, tolerance: float | None = None) -> Diff
     if not found:
         return None
     first, *rest = found
-    others = tuple(difference.leaf for difference in rest)
-    return Difference(first.leaf, first.error, first.factor, first.dimension, others)
+    return replace(first, others=tuple(difference.leaf for difference in rest))
 
 
 def same(a: Host, b: Host) -> bool:
@@ -73,11 +81,12 @@ def same(a: Host, b: Host) -> bool:
 def _difference(name: str, a: Host, b: Host, tolerance: float | None) -> Difference | None:
     allowed = _tolerance(a.dtype) if tolerance is None else tolerance
     if a.size == 0 or not (_is_number(a) and _is_number(b)):
-        return None if np.array_equal(a, b) else Difference(name, float("inf"))
+        return None if np.array_equal(a, b) else Difference(name, kind="is another value")
     a, b = _wide(a), _wide(b)
-    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
-        return Difference(name, float("inf"))
-    a, b = np.where(np.isfinite(a), a, 0), np.where(np.isfinite(b), b, 0)
+    odd = ~(np.isfinite(a) & np.isfinite(b))
+    if not np.array_equal(a[odd], b[odd], equal_nan=True):
+        return Difference(name, kind="has infinities or NaNs in other places")
+    a, b = np.where(odd, 0, a), np.where(odd, 0, b)
     scale = float(np.max(np.abs(a))) or 1.0
     error = float(np.max(np.abs(a - b))) / scale
     if error <= allowed:

@@ -19,7 +19,6 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from pytest_shardtypes.differences import compare, same
 from shardtypes import array_check, sharding_check
 from shardtypes.array_check import ArraySpec
 from shardtypes.meshes import View, axes_of_type, mesh_sizes
@@ -146,23 +145,3 @@ def recorded() -> Iterator[Recording]:
     finally:
         setattr(array_check, "check_sharding", check)  # noqa: B010 - as above
         jax.clear_caches()  # what was compiled here calls back
-
-
-def first_difference(one: Recording, many: Recording) -> str | None:
-    """The first annotated value that is not the same in two recordings, and how; None where none is known."""
-    by_label = {value.label: value for value in many.values}
-    for reference in one.values:
-        value = by_label.get(reference.label)
-        if value is None:
-            continue
-        axis = value.unequal_axis(same)
-        if axis is not None:
-            return f"{value.label}: devices along {axis} hold other values, and the annotation says that they do not"
-        left, right = reference.whole(), value.whole()
-        if left is None or right is None or len(left) != len(right):
-            continue
-        for a, b in zip(left, right, strict=True):
-            difference = compare(a, b)
-            if difference is not None:
-                return f"{value.label}{str(difference).removeprefix('result')}"
-    return None

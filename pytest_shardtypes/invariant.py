@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from pytest_shardtypes import intermediates
+from pytest_shardtypes import culprits, intermediates
 from pytest_shardtypes.differences import Difference, compare
 from pytest_shardtypes.meshes import resized
 from shardtypes.errors import ShardTypeError
@@ -33,67 +33,89 @@ def mesh_invariant(f: Callable[..., Any], *args: Any, tolerance: float | None = 
     if jax.process_count() > 1:
         pytest.fail("mesh_invariant runs in one process: take the marker processes off this test", pytrace=False)
     host = jax.tree.map(_to_host, args)
-    reference = _run(f, host, resized(mesh, dict.fromkeys(mesh.axis_names, 1)))
+    reference = _run(f, host, _with_wide(mesh, ()))
     wrong: list[tuple[tuple[str, ...], Difference]] = []
     for wide in _subsets(mesh):
         if any(set(axes) <= set(wide) for axes, _ in wrong):
             continue  # the axes that are known to be wrong would be wrong again
-        sizes = {name: mesh.shape[name] if name in wide else 1 for name in mesh.axis_names}
-        difference = compare(reference, _run(f, host, resized(mesh, sizes)), tolerance)
+        difference = compare(reference, _run(f, host, _with_wide(mesh, wide)), tolerance)
         if difference is not None:
             wrong.append((wide, difference))
     if wrong:
-        said = [_explain(mesh.shape, axes, difference) for axes, difference in wrong]
-        said += _where(f, host, mesh, wrong[0][0])
-        pytest.fail("\n".join(said), pytrace=False)
+        pytest.fail("\n".join(_said(f, host, mesh, wrong)), pytrace=False)
 
 
-def _where(f: Callable[..., Any], host: tuple[Any, ...], mesh: Mesh, wide: tuple[str, ...]) -> list[str]:
-    """The first annotated value on the way that is not the same, found by running both meshes once more."""
-    sizes = {name: mesh.shape[name] if name in wide else 1 for name in mesh.axis_names}
-    meshes = (resized(mesh, dict.fromkeys(mesh.axis_names, 1)), resized(mesh, sizes))
-    try:
+def _said(
+    f: Callable[..., Any], host: tuple[Any, ...], mesh: Mesh, wrong: list[tuple[tuple[str, ...], Difference]]
+) -> Iterator[str]:
+    """Which axes change the answer, how, why as far as the numbers tell, and where on the way it begins."""
+    recorded = _Recorded(f, host, mesh)
+    for axes, difference in wrong:
+        sizes = {name: mesh.shape[name] for name in axes}
+        where = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        whom = f"mesh axis {axes[0]!r} changes" if len(axes) == 1 else f"mesh axes {', '.join(axes)} together change"
+        found, told = recorded.on(axes)
+        # What the first wrong value tells is nearer to the mistake than what the result does.
+        near = None if found is None else culprits.reason(found.what, sizes)
+        far = None if near else culprits.reason(difference, sizes) or culprits.unknown_reason(sizes)
+        yield "; ".join(filter(None, (f"{whom} the answer: on {where}, {difference}", far)))
+        if found is not None:
+            told = "; ".join(filter(None, (f"the first annotated value that differs: {found}", near)))
+        yield f"  {told}"
+
+
+class _Recorded:
+    """The annotated values on the way, found by running the function once more on each mesh that is asked for."""
+
+    def __init__(self, f: Callable[..., Any], host: tuple[Any, ...], mesh: Mesh) -> None:
+        self._f = f
+        self._host = host
+        self._mesh = mesh
         # Under jit, for shard_map outside of it does not call back from every device.
-        one, many = (_record(f, host, on, jax.jit) for on in meshes)
-    except Exception:  # noqa: BLE001 - a function that cannot be under jit is run as it is
+        self._prepare: Callable[..., Any] = jax.jit
+        self._reference: intermediates.Recording | None = None
+
+    def on(self, wide: tuple[str, ...]) -> tuple[culprits.Culprit | None, str]:
+        """The culprit on the mesh with these axes wide; where none is known, the words that say so."""
         try:
-            one, many = (_record(f, host, on, lambda f: f) for on in meshes)
+            one, many = self._both(wide)
         except Exception as error:  # noqa: BLE001 - it ran before: what fails is the recording, and is said
-            return [f"the annotated values on the way could not be recorded: {type(error).__name__}: {error}"]
-    found = intermediates.first_difference(one, many)
-    if found is not None:
-        return [f"the first annotated value that differs: {found}"]
-    if not one.values:
-        return ["no annotated value on the way: annotate the functions that it calls to see where it goes wrong"]
-    return [f"the {len(one.values)} annotated values on the way are the same: it goes wrong behind them"]
+            return None, f"the annotated values on the way could not be recorded: {type(error).__name__}: {error}"
+        found = culprits.culprit(one, many)
+        if found is not None:
+            return found, ""
+        if not one.values:
+            return None, "no annotated value on the way: annotate the functions that it calls to see where it begins"
+        last = one.values[-1].label
+        return None, f"the {len(one.values)} annotated values on the way are the same: it goes wrong after {last}"
+
+    def _both(self, wide: tuple[str, ...]) -> tuple[intermediates.Recording, intermediates.Recording]:
+        try:
+            one = self._reference or self._record(())
+            many = self._record(wide)
+        except Exception:
+            if self._prepare is not jax.jit:
+                raise
+            self._prepare = lambda f: f  # a function that cannot be under jit is run as it is
+            one, many = self._record(()), self._record(wide)
+        self._reference = one
+        return one, many
+
+    def _record(self, wide: tuple[str, ...]) -> intermediates.Recording:
+        with intermediates.recorded() as recording:
+            _run(self._f, self._host, _with_wide(self._mesh, wide), self._prepare)
+        return recording
+
+
+def _with_wide(mesh: Mesh, wide: tuple[str, ...]) -> Mesh:
+    """The mesh with all axes but these of one device."""
+    return resized(mesh, {name: mesh.shape[name] if name in wide else 1 for name in mesh.axis_names})
 
 
 def _subsets(mesh: Mesh) -> Iterator[tuple[str, ...]]:
     names = [name for name in mesh.axis_names if mesh.shape[name] > 1]
     for count in range(1, len(names) + 1):
         yield from itertools.combinations(names, count)
-
-
-def _explain(sizes: Mapping[str, int], axes: tuple[str, ...], difference: Difference) -> str:
-    where = ", ".join(f"{name}={sizes[name]}" for name in axes)
-    whom = f"mesh axis {axes[0]!r} changes" if len(axes) == 1 else f"mesh axes {', '.join(axes)} together change"
-    text = f"{whom} the answer: on {where}, {difference}"
-    n = float(np.prod([sizes[name] for name in axes]))
-    if difference.factor is not None and np.isclose(difference.factor, n):
-        text += f"; {n:g} is the number of devices along it: a reduction over it is done twice, or done to a copy"
-    elif difference.factor is not None and np.isclose(difference.factor * n, 1):
-        text += f"; that is one part in {n:g}: a reduction over it is missing"
-    elif difference.dimension is not None:
-        text += "; shards are put together in another order, or along another dimension, than they were split"
-    else:
-        text += "; a reduction over it may be missing (psum, psum_scatter), or one shard taken for the whole"
-    return text
-
-
-def _record(f: Any, host: Any, mesh: Mesh, prepare: Callable[..., Any]) -> intermediates.Recording:
-    with intermediates.recorded() as recording:
-        _run(f, host, mesh, prepare)
-    return recording
 
 
 def _run(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh, prepare: Callable[..., Any] = lambda f: f) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+
 import numpy as np
 import pytest
 
@@ -23,8 +25,8 @@ A = np.random.default_rng(0).normal(size=(4, 6)).astype("float32")
         (A[::-1, ::-1], "result['y'] has the same numbers in another order along dimension 0"),
         (A.reshape(-1)[np.random.default_rng(1).permutation(24)].reshape(4, 6), "result['y'] has *order throughout"),
         (A + 1, "result['y'] is off by * of its largest value"),
-        (A[:2], "result['y'] has shape (2, 6) instead of (4, 6); it is off by inf of its largest value"),
-        (np.full_like(A, np.nan), "result['y'] is off by inf of its largest value"),
+        (A[:2], "result['y'] has shape (2, 6) instead of (4, 6)"),
+        (np.full_like(A, np.nan), "result['y'] has infinities or NaNs in other places"),
     ],
 )
 def test_differences(result: np.ndarray, said: str) -> None:
@@ -32,16 +34,16 @@ def test_differences(result: np.ndarray, said: str) -> None:
     assert difference is not None
     if "order along dimension 0" in said and result[0, 0] == A[-1, -1]:
         said = "*in another order *"  # both dimensions are reversed
-    import fnmatch
-
     assert fnmatch.fnmatch(str(difference), said.replace("[", "[[]")), str(difference)
 
 
 def test_equal_and_several_leaves() -> None:
     assert compare([A, 3], [A * (1 + 1e-6), 3]) is None
     difference = compare([A, A, A, np.arange(3)], [A, A * 2, A + 1, np.arange(3) + 1])
-    assert str(difference) == "result[1] is 2 times what one device gives (so do result[2], result[3])"
-    assert compare([A], (A,)) is not None
+    assert str(difference) == "result[1] is 2 times what one device gives (wrong as well: result[2], result[3])"
+    assert str(compare([A], (A,))).startswith("result has another structure: PyTreeDef((*,)) instead of")
+    assert compare(np.array([np.nan, np.inf, 1]), np.array([np.nan, np.inf, 1])) is None
+    assert "infinities" in str(compare(np.array([np.inf]), np.array([-np.inf])))
 
 
 def test_parts_come_together() -> None:
@@ -61,25 +63,61 @@ def test_parts_come_together() -> None:
         assert value.whole() is None
 
 
+CULPRITS = {
+    "missing": (
+        "mesh axis 't' changes the answer: on t=4, result['y'] is off by *",
+        "reduce: the result: devices along t hold other values, and the annotation says that they do not; "
+        "a reduction or a gather over t is missing",
+    ),
+    "double": (
+        "*'t'*, result['y'] is off by * of its largest value",
+        "reduce: the result is 4 times what one device gives; 4 is the number of devices along t: *done twice*",
+    ),
+    "mean": ("*'t'*", "reduce: the result is 0.25 times *; that is one part in 4: *, or is a mean where a sum is *"),
+    "wrong_axis": (
+        "*'d'*",
+        "reduce: the result: devices along d hold the same values, *; a reduction or a gather over d is one too many",
+        "*'t'*",
+        "reduce: the result: devices along t hold other values, *; a reduction or a gather over t is missing",
+    ),
+    "early": ("*'t'*", "act: parameter 'h': devices along t hold the same values, *over t is one too many"),
+    "out_specs": (
+        "*'t' changes the answer: on t=4, result['y'] has shape (32, 16) instead of (8, 16); *: see out_specs and t",
+        "*the same: it goes wrong after block: the result",
+    ),
+    "gather": (
+        "*'t'*, result has the same numbers in another order along dimension 1",
+        "gather: the result has the same numbers in another order along dimension 1; shards are put together in *",
+    ),
+    "ring": ("*'t'*", "turn: the result: the device at t=0 holds the part that belongs to t=3; an index along t *"),
+    "slice": ("*'t'*", "pick: the result: the device at t=0 holds the part that belongs to t=1; an index along t *"),
+    "softmax": ("*'t'*; a reduction over t may be missing *", "softmax: the result is off by *"),
+    "local_mean": ("*'t'*result['loss'] is * times *", "mean: the result: devices along t hold other values*missing"),
+    "sum_of_means": ("*'t'*result['loss'] is 4 times *", "mean: the result is 4 times what one device gives; 4 is *"),
+    "bare": ("*'t'*, result is 4 times *; 4 is the number of devices along t*", "*no annotated value on the way*"),
+}
+
+
 def test_culprits(pytester: pytest.Pytester, run: Run) -> None:
+    """Each of the usual mistakes: which axis, which leaf, how it is wrong, and the function that has the mistake."""
     package = pytester.mkpydir("model")
     (package / "layers.py").write_text(MODEL)
     pytester.makepyfile(TESTS)
     pytester.makepyprojecttoml('[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\npythonpath = ["."]')
     result = run()
-    result.assert_outcomes(passed=1, failed=5)
+    result.assert_outcomes(passed=1, failed=len(CULPRITS) + 1)
+    said = str(result.stdout).split("= FAILURES =")[1].splitlines()
+    for mistake, wanted in CULPRITS.items():
+        at = next(number for number, line in enumerate(said) if f" test_wrong[{mistake}] " in line)
+        for line, words in zip(said[at + 1 :], wanted, strict=False):
+            pattern = words.replace("[", "[[]")
+            found = fnmatch.fnmatchcase(line, pattern) or fnmatch.fnmatchcase(line, f"  the first *: {pattern}")
+            assert found, f"{mistake}: {line}"
     result.stdout.fnmatch_lines(
         [
-            "mesh axis 't' changes the answer: on t=4, result[[]'h'[]] is off by *; * may be missing *",
-            "the first annotated value that differs: finish: the result: devices along t hold other values, and *",
-            "mesh axis 't' changes the answer: on t=4, result[[]'h'[]] is 4 times what one device gives; 4 is the *",
-            "the first annotated value that differs: finish: the result is 4 times what one device gives",
-            "mesh axis 'd' changes the answer: on d=2, result has the same numbers in another order along dim*",
-            "the first annotated value that differs: body: the result has the same numbers in another order along *",
-            "no annotated value on the way: annotate the functions that it calls to see where it goes wrong",
             "* shardtypes: what the compiler chose *",
-            "gathered on mesh d=2, t=4",
-            "    x       f32[[]4, 8/t] * declared f32[[]'B/d M'[]]",
+            "placed on mesh d=2, t=4",
+            "    x       f32[[]8, 16/t] * declared f32[[]'B/d M'[]]",
         ]
     )
 
@@ -87,60 +125,95 @@ def test_culprits(pytester: pytest.Pytester, run: Run) -> None:
 MODEL = """
 from __future__ import annotations
 from functools import partial
-import jax
+import jax, jax.numpy as jnp
+from jax import lax
 from jax.sharding import PartitionSpec as P
 from shardtypes import f32
 
-def block(x: f32['B/d M/t'], w: f32['M/t F'], reduce) -> f32['B/d F']:
-    return finish(partial_product(x, w), reduce)
+def mapped(body, specs, out):
+    return jax.jit(jax.shard_map(body, in_specs=specs, out_specs=out, check_vma=False))
 
-def partial_product(x: f32['B/d M/t'], w: f32['M/t F']) -> f32['B/d F {U:t}']:
-    return x @ w
+def act(h: f32['B/d F/t']) -> f32['B/d F/t']:
+    return jax.nn.relu(h)
 
-def finish(y: f32['B/d F {U:t}'], reduce) -> f32['B/d F']:
-    return reduce(y) * 2
+def down(h: f32['B/d F/t'], v: f32['F/t M']) -> f32['B/d M {U:t}']:
+    return h @ v
 
-def make(reduce):
-    def f(x: f32['B/d M/t'], w: f32['M/t F']):
-        inside = partial(block, reduce=reduce)
-        mapped = jax.shard_map(inside, in_specs=(P('d', 't'), P('t')), out_specs=P('d'), check_vma=False)
-        return {'h': jax.jit(mapped)(x, w), 'x': x * 2}
+def reduce(y: f32['B/d M {U:t}'], how) -> f32['B/d M']:
+    return how(y)
+
+def block(x: f32['B/d M'], w: f32['M F/t'], v: f32['F/t M'], how, early) -> f32['B/d M']:
+    return x + reduce(down(act(early(x @ w)), v), how)
+
+def mlp(how=lambda y: lax.psum(y, 't'), early=lambda h: h, out=P('d')):
+    def f(x: f32['B/d M'], w: f32['M F/t'], v: f32['F/t M']):
+        body = partial(block, how=how, early=early)
+        return {'x': x * 1, 'y': mapped(body, (P('d'), P(None, 't'), P('t')), out)(x, w, v)}
     return f
 
-def gathered(x: f32['B/d M']):
-    def body(x: f32['B/d M']) -> f32['M B/d']:
-        n = jax.lax.axis_size('d')
-        return jax.lax.ppermute(x, 'd', [(i, (i + 1) % n) for i in range(n)]).T
-    return jax.shard_map(body, in_specs=P('d'), out_specs=P(None, 'd'))(x)
+def gather(x: f32['B/d M/t']) -> f32['B/d M']:
+    return jnp.moveaxis(lax.all_gather(x, 't'), 0, 2).reshape(x.shape[0], -1)
 
-def bare(x):
-    return jax.shard_map(lambda x: jax.lax.psum(x, 'd'), in_specs=P(), out_specs=P(), check_vma=False)(x)
+def turn(x: f32['B/d M/t']) -> f32['B/d M/t']:
+    n = lax.axis_size('t')
+    return lax.ppermute(x, 't', [(i, (i + 1) % n) for i in range(n)])
+
+def softmax(x: f32['B/d M/t']) -> f32['B/d M/t']:
+    return jax.nn.softmax(x)
+
+def mean(x: f32['B/d M/t'], how) -> f32['']:
+    return how(jnp.mean(x))
+
+def pick(x: f32['B/d M']) -> f32['B/d M/t']:
+    size = x.shape[1] // lax.axis_size('t')
+    return lax.dynamic_slice_in_dim(x, (lax.axis_index('t') + 1) * size, size, 1)
+
+def of_parts(body, out, leaf=lambda y: y):
+    def f(x: f32['B/d M/t']):
+        return leaf(mapped(body, P('d', 't'), out)(x))
+    return f
+
+def placed(x: f32['B/d M']):
+    return x
+
+WRONG = {
+    'missing': mlp(lambda y: y),
+    'double': mlp(lambda y: lax.psum(lax.psum(y, 't'), 't')),
+    'mean': mlp(lambda y: lax.pmean(y, 't')),
+    'wrong_axis': mlp(lambda y: lax.psum(y, 'd')),
+    'early': mlp(early=lambda h: lax.psum(h, 't')),
+    'out_specs': mlp(out=P('t')),
+    'gather': of_parts(gather, P('d')),
+    'ring': of_parts(turn, P('d', 't')),
+    'slice': lambda x: mapped(pick, P('d'), P('d', 't'))(x),
+    'softmax': of_parts(softmax, P('d', 't')),
+    'local_mean': of_parts(partial(mean, how=lambda y: y), P(), lambda y: {'loss': y}),
+    'sum_of_means': of_parts(partial(mean, how=lambda y: lax.psum(y, 't')), P(), lambda y: {'loss': y}),
+    'bare': lambda x: mapped(lambda x: lax.psum(x, 't'), P(), P())(x),
+}
 """
 
 TESTS = """
-import jax, jax.numpy as jnp, numpy as np, pytest
+import inspect, jax.numpy as jnp, numpy as np, pytest
 from model import layers
 from shardtypes import f32
 
-pytestmark = pytest.mark.mesh(d=2, t=4)
-X = np.random.default_rng(0).normal(size=(4, 8)).astype('float32')
-W = np.random.default_rng(1).normal(size=(8, 16)).astype('float32')
+X, W, V = (np.random.default_rng(0).normal(size=s).astype('float32') for s in ((8, 16), (16, 32), (32, 16)))
 
+@pytest.mark.mesh(d=1, t=4)
 def test_right(mesh_invariant):
-    mesh_invariant(layers.make(lambda y: jax.lax.psum(y, 't')), X, W)
+    mesh_invariant(layers.mlp(), X, W, V)
 
-def test_missing(mesh_invariant):
-    mesh_invariant(layers.make(lambda y: y), X, W)
+MISTAKES = [
+    pytest.param(name, marks=pytest.mark.mesh(d=2 if name == 'wrong_axis' else 1, t=4)) for name in layers.WRONG
+]
 
-def test_double(mesh_invariant):
-    mesh_invariant(layers.make(lambda y: jax.lax.psum(jax.lax.psum(y, 't'), 't')), X, W)
+@pytest.mark.parametrize('mistake', MISTAKES)
+def test_wrong(mistake, mesh_invariant):
+    f = layers.WRONG[mistake]
+    mesh_invariant(f, *(X, W, V)[:len(inspect.signature(f).parameters)])
 
-def test_order(mesh_invariant):
-    mesh_invariant(layers.gathered, X)
-
-def test_bare(mesh_invariant):
-    mesh_invariant(layers.bare, X)
-
+@pytest.mark.mesh(d=2, t=4)
 def test_place(shard):
-    layers.gathered(shard(jnp.asarray(X), f32['B M/t']))
+    layers.placed(shard(jnp.asarray(X), f32['B M/t']))
 """
