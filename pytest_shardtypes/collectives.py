@@ -37,12 +37,18 @@ def _compile(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[tuple[Co
 
 
 def assert_collectives(
-    f: Callable[..., Any], *args: Any, golden: str | None = None, files: GoldenFiles | None = None, **counts: int
-) -> tuple[Collective, ...]:
+    f: Callable[..., Any],
+    *args: Any,
+    golden: str | None = None,
+    files: GoldenFiles | None = None,
+    seen: Callable[[tuple[Collective, ...]], None] = lambda found: None,
+    **counts: int,
+) -> None:
     """Fail unless the compiled ``f(*args)`` has exactly these numbers of collectives, as in ``all_gather=0``.
 
     Kinds that are not named are not counted. ``total=`` counts all. The test fails with the list of what is there.
-    They are returned. ``golden`` names a file of ``files`` that lists all of them; ``--shardtypes-update`` writes it.
+    ``golden`` names a file of ``files`` that lists all of them; ``--shardtypes-update`` writes it. ``seen`` is called
+    with what was compiled, whether or not that is right.
     """
     if not counts and golden is None:
         raise TypeError("assert_collectives needs counts, as in all_gather=0, or golden='name'")
@@ -50,6 +56,7 @@ def assert_collectives(
     if unknown:
         raise TypeError(f"assert_collectives counts {', '.join(COUNTED)} and total, not {unknown[0]!r}")
     found, mesh = _compile(f, *args)
+    seen(found)
     have = Counter(entry.kind for entry in found)
     wrong = [
         f"{name}: expected {want}, the compiler put in {got}"
@@ -62,7 +69,6 @@ def assert_collectives(
     if golden is not None and files is not None:
         sizes = {} if mesh is None else dict(mesh.shape)
         files.compare(golden, ",".join(f"{name}={size}" for name, size in sizes.items()) or "no mesh", found)
-    return found
 
 
 def _mesh_in_force() -> Mesh | None:

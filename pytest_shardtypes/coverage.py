@@ -23,7 +23,7 @@ class Coverage:
     ``declared`` maps a function with array annotations to the place of its definition, ``functions`` to how often it
     was called with checks; ``dimensions`` says of each dimension and axis whether the sharding was ever verified on a
     mesh where that axis is larger than one; ``layouts`` are the annotations and meshes that were found to agree.
-    ``checking`` maps a function under jit to the seconds that compiling it for its checks took; all others are cheap.
+    ``checking`` maps a function to the seconds that its checks took in all its calls, compiling for them included.
     ``traced`` maps the node id of a function's trace to its verdict; ``collectives`` that of a test to what it
     compiled, ``seconds`` to how long it took.
     """
@@ -103,8 +103,12 @@ def take(hook: PackageHook) -> Coverage:
         layouts=tuple((*entry,) for entry in counted["layouts"] if entry[0].startswith(inside)),
         too_early=hook.too_early,
         never_imported=hook.never_imported(),
-        checking=counted["seconds"],
+        checking=_added(counted["seconds"], hook.times.seconds),
     )
+
+
+def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
 
 
 def merge(parts: Iterable[Coverage]) -> Coverage:
@@ -125,8 +129,7 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         declared.update(part.declared)
         for key, verified in part.dimensions.items():
             dimensions[key] = dimensions.get(key, False) or verified
-        for name, seconds in part.checking.items():
-            checking[name] = checking.get(name, 0.0) + seconds
+        checking = _added(checking, part.checking)
         layouts.update(dict.fromkeys(part.layouts))
         too_early.update(part.too_early)
         missing = set(part.never_imported)

@@ -101,10 +101,12 @@ def assert_collectives(request: pytest.FixtureRequest) -> Callable[..., None]:
     config = request.config
     files = GoldenFiles(request.path.parent, config.rootpath, bool(config.getoption("shardtypes_update")))
 
+    def note(found: tuple[compiled.Collective, ...]) -> None:
+        note_collectives(request.node, map(str, found))
+
     def check(f: Callable[..., Any], *args: Any, golden: str | None = None, **counts: int) -> None:
         __tracebackhide__ = True
-        entries = compiled.assert_collectives(f, *args, golden=golden, files=files, **counts)
-        note_collectives(request.node, map(str, entries))
+        compiled.assert_collectives(f, *args, golden=golden, files=files, seen=note, **counts)
 
     return check
 

@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from pytest_shardtypes.candidates import NOT_THE_PROJECT
+from pytest_shardtypes.timing import CheckTimes
 from shardtypes import _stats, switches
 from shardtypes.import_hook import Hook, install_import_hook
 
@@ -46,6 +47,7 @@ class PackageHook:
         self._arrays_only = not all_annotations
         self._finders: list[MetaPathFinder] = []
         self.too_early: tuple[str, ...] = ()
+        self.times = CheckTimes()
         self._handle: Hook | None = None
 
     def install(self) -> None:
@@ -60,6 +62,7 @@ class PackageHook:
         _leave_out_of_source_lines()
         self._recording, self._counters = _stats.recording, _stats.exchange()
         _stats.record(True)
+        self.times.install()
         self._before, switches.arrays_only = switches.arrays_only, self._arrays_only
 
     def uninstall(self) -> None:
@@ -68,6 +71,7 @@ class PackageHook:
             self._handle.uninstall()
             self._handle = None
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in self._finders]
+        self.times.uninstall()
         _stats.exchange(self._counters)
         _stats.record(self._recording)
         switches.arrays_only = self._before

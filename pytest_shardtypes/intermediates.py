@@ -131,9 +131,10 @@ def recorded() -> Iterator[Recording]:
     recording = Recording()
     check = sharding_check.check_sharding
 
-    def check_and_record(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+    def check_and_record(spec: ArraySpec, value: Any, *context: Any) -> None:
         __tracebackhide__ = True
-        check(spec, value, view, site)
+        check(spec, value, *context)
+        *_, view, site = context
         recording.add(spec, value, view, site)
 
     jax.clear_caches()

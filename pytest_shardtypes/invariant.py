@@ -55,12 +55,12 @@ def _said(
         where = ", ".join(f"{name}={size}" for name, size in sizes.items())
         whom = f"mesh axis {axes[0]!r} changes" if len(axes) == 1 else f"mesh axes {', '.join(axes)} together change"
         found, told = recorded.on(axes)
-        # What the first wrong value tells is nearer to the mistake than what the result does.
         near = None if found is None else culprits.reason(found.what, sizes)
-        far = None if near else culprits.reason(difference, sizes) or culprits.unknown_reason(sizes)
+        far = culprits.reason(difference, sizes) or (None if near else culprits.unknown_reason(sizes))
         yield "; ".join(filter(None, (f"{whom} the answer: on {where}, {difference}", far)))
         if found is not None:
-            told = "; ".join(filter(None, (f"the first annotated value that differs: {found}", near)))
+            said = near if near != far else None
+            told = "; ".join(filter(None, (f"the first annotated value that differs: {found}", said)))
         yield f"  {told}"
 
 

@@ -86,14 +86,14 @@ CULPRITS = {
         "*the same: it goes wrong after block: the result",
     ),
     "gather": (
-        "*'t'*, result has the same numbers in another order along dimension 1",
-        "gather: the result has the same numbers in another order along dimension 1; shards are put together in *",
+        "*'t'*, result has the same numbers in another order along dimension 1; shards are put together in *",
+        "gather: the result has the same numbers in another order along dimension 1",
     ),
     "ring": ("*'t'*", "turn: the result: the device at t=0 holds the part that belongs to t=3; an index along t *"),
     "slice": ("*'t'*", "pick: the result: the device at t=0 holds the part that belongs to t=1; an index along t *"),
     "softmax": ("*'t'*; a reduction over t may be missing *", "softmax: the result is off by *"),
     "local_mean": ("*'t'*result['loss'] is * times *", "mean: the result: devices along t hold other values*missing"),
-    "sum_of_means": ("*'t'*result['loss'] is 4 times *", "mean: the result is 4 times what one device gives; 4 is *"),
+    "sum_of_means": ("*'t'*result['loss'] is 4 times *; 4 is *", "mean: the result is 4 times what one device gives"),
     "bare": ("*'t'*, result is 4 times *; 4 is the number of devices along t*", "*no annotated value on the way*"),
 }
 

@@ -131,6 +131,7 @@ def test_correct_project(project: pytest.Pytester, run: Run) -> None:
     assert "model.layers.never" in report["unreached"]
     assert report["functions"]["model.layers.mlp"] == 1
     assert report["checks"]["sharding"] > 0
+    assert 0 < report["checking"]["model.layers.mlp"] < 60
     assert ["model.layers.mlp", "the result", "f32['B/d F/t']", "d=2, t=4"] in report["layouts"]
     (compiled,) = report["collectives"].values()
     assert compiled[0].startswith("all_reduce over t, 128 bytes, from ")
@@ -153,7 +154,10 @@ def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
             "  all_reduce over t, 128 bytes, from *layers.py:*",
         ]
     )
-    assert "model.layers.never" in (project.path / "out/r.html").read_text()
+    page = (project.path / "out/r.html").read_text()
+    assert "model.layers.never" in page
+    # What a test compiled is in the report whether or not it was right.
+    assert "<td>all_reduce over t, 128 bytes, from " in page
 
 
 def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:

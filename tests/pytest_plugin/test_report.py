@@ -46,7 +46,7 @@ def coverage(tmp_path: Path) -> Coverage:
         ),
         too_early=(),
         never_imported=("other",),
-        checking={"m.step": 3.5},
+        checking={"m.step": 3.5, "m.mlp": 0.0015},
         traced={"m.py::mlp": "passed", "m.py::never": "could not tell: <why>"},
         collectives={"test_m.py::test_it": ("all_reduce over t",)},
         seconds={"test_m.py::test_it": 1.25, "test_m.py::test_slow": 20.5},
@@ -113,7 +113,8 @@ def test_page(coverage: Coverage, tmp_path: Path) -> None:
         "gone.py cannot be shown",
         "could not tell: <why>",
         "test_m.py::test_slow20.50",
-        "m.step3.50",
+        "m.step3500.00–",
+        "m.mlp1.504",
         "no mesh in force & more2",
         "all_reduce over t",
     ):
