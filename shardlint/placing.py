@@ -27,6 +27,7 @@ class _Places:
     def of(self, module: str) -> Positions:
         if module not in self._built:
             text, is_package = self._sources[module]
+            self._project.read.add(("module", module))
             self._built[module] = Positions(text, self._project.modules[module].path, module, is_package)
         return self._built[module]
 

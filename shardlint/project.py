@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
 from shardlint import ir
+from shardlint.outline import Outline, outline
+
+T = TypeVar("T")
+Fact: TypeAlias = tuple[str, str]
+"""Something that can be asked of a project: what kind of thing, and about which name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,18 @@ class Project:
 
     ``links`` says for an importing module which module an absolute name is there, where that is another one than the
     module of that name: two folders of scripts may each have their own ``common.py``. ``complete`` tells whether these
-    are all modules there are: a run over some files does not see what the others set up.
+    are all modules there are: a run over some files does not see what the others set up. ``outlines`` and ``keys``
+    (what each file's content is told by) may be given where they are known; else the modules are read for them.
+
+    ``read`` collects every fact that was asked for: while all of them stay the same, an analysis gives the same answer.
     """
 
     modules: Mapping[str, ir.Module]
     links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     complete: bool = True
+    outlines: Mapping[str, Outline] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    read: set[Fact] = field(default_factory=set)
     #: What was found out about the whole project once, by what it is about.
     notes: dict[str, object] = field(default_factory=dict)
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
@@ -59,7 +71,38 @@ class Project:
 
     def module(self, name: str) -> ir.Module | None:
         """The module of that dotted name."""
+        self.read.add(("module", name))
         return self.modules.get(name)
+
+    def fact(self, kind: str, name: str) -> str:
+        """What is so at present, for a fact of this project alone."""
+        match kind:
+            case "module":
+                return self.keys.get(name, "")
+            case "exists":
+                return str(name in self.modules)
+            case "package":
+                return str(name in self._packages)
+            case "links":
+                return repr(sorted(self.links.get(name, {}).items()))
+            case _:
+                raise LookupError(f"{kind} is no fact of a project alone")
+
+    def note(self, name: str, make: Callable[[], T], meanwhile: T | None = None) -> T:
+        """Something about the whole project, made once; ``meanwhile`` is for those who ask while it is being made."""
+        self.read.add(("note", name))
+        if name not in self.notes:
+            self.notes[name] = meanwhile
+            read, self.read = self.read, set()  # who reads a note depends on what it says, not on how it is made
+            try:
+                self.notes[name] = make()
+            finally:
+                self.read = read
+        return self.notes[name]  # type: ignore[return-value]  # what ``make`` gave for this name
+
+    def outline(self, name: str) -> Outline:
+        """The outline of a module."""
+        return self.outlines[name] if name in self.outlines else outline(self.modules[name])
 
     def lookup(self, module: str, name: str) -> Target | None:
         """What ``name`` means at module level of ``module``; None if nothing there binds it."""
@@ -67,7 +110,15 @@ class Project:
 
     def own_modules(self) -> Iterator[ir.Module]:
         """The modules that are no part of a library known by its models."""
-        return (module for name, module in self.modules.items() if not _is_library(name))
+        return (self.modules[name] for name in self.modules if not is_library(name))
+
+    def own_outlines(self) -> Iterator[Outline]:
+        """Those of the modules that are no part of a library known by its models."""
+        return (self.outline(name) for name in self.modules if not is_library(name))
+
+    def _has(self, name: str) -> bool:
+        self.read.add(("exists", name))
+        return name in self.modules
 
     def names(self, module: str) -> Iterator[str]:
         """All names that a module binds itself."""
@@ -88,37 +139,39 @@ class Project:
         if node is not None:
             return Definition(module, node, name)
         for source in reversed(self._stars[module]):
-            if source in self.modules and not _is_library(source):
+            if self._has(source) and not is_library(source):
                 found = self._lookup(source, name, seen) if not name.startswith("_") else None
                 if found is not None:
                     return found
             elif not name.startswith("_") and name in STAR_EXPORTS.get(source, ()):
                 return External(canonical(f"{source}.{name}"))
-        if f"{module}.{name}" in self.modules:
+        if self._has(f"{module}.{name}"):
             return ModuleRef(f"{module}.{name}")
         return None
 
     def member(self, source: str, name: str, seen: set[tuple[str, str]] | None = None) -> Target | None:
         """What ``from source import name`` binds."""
-        if source in self.modules and not _is_library(source):
+        if self._has(source) and not is_library(source):
             return self._lookup(source, name, set() if seen is None else seen)
-        if f"{source}.{name}" in self.modules and not _is_library(source):
+        if self._has(f"{source}.{name}") and not is_library(source):
             return ModuleRef(f"{source}.{name}")
         return External(canonical(f"{source}.{name}"))
 
     def _dotted(self, module: str, name: str) -> Target:
         name = self._linked(module, name)
-        if not _is_library(name) and (name in self.modules or name in self._packages):
+        self.read.add(("package", name))
+        if not is_library(name) and (self._has(name) or name in self._packages):
             return ModuleRef(name)
         return External(canonical(name))
 
     def _linked(self, module: str, name: str) -> str:
+        self.read.add(("links", module))
         return self.links.get(module, {}).get(name, name)
 
     def _linked_member(self, module: str, source: str, name: str) -> Target | None:
         """``from source import name`` where ``source`` binds no ``name``: a module below it."""
         below = self._linked(module, f"{source}.{name}")
-        return ModuleRef(below) if below in self.modules else None
+        return ModuleRef(below) if self._has(below) else None
 
     def _absolute(self, module: str, node: ir.ImportFrom) -> str:
         if not node.level:
@@ -130,6 +183,7 @@ class Project:
         return ".".join([*base, *([node.module] if node.module else [])])
 
     def _table(self, module: str) -> dict[str, ir.Stmt]:
+        self.read |= {("module", module), ("links", module)}
         table = self._tables.get(module)
         if table is None:
             stars: list[str] = []
@@ -193,7 +247,7 @@ def _names(target: ir.Expr) -> Iterator[str]:
         yield from _names(target.value)
 
 
-def _is_library(name: str) -> bool:
+def is_library(name: str) -> bool:
     """Libraries are known by their models, even where their own sources are among the files that are checked."""
     return name.partition(".")[0] in _LIBRARIES
 

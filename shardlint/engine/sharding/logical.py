@@ -14,6 +14,7 @@ from shardlint.engine.sharding.specs import axes_of, shown
 from shardlint.engine.types import ArrayType
 from shardlint.logical_rules import RuleList
 from shardlint.ops.initializers import INITIALIZERS
+from shardlint.outline import RULES_CONTEXTS, RULES_SETTERS
 from shardlint.values import (
     ArrayValue,
     ExternalValue,
@@ -49,9 +50,9 @@ def call(site: Site) -> Value | None:
         return _param(site)
     if qualname == "flax.linen.partitioning.param_with_axes":
         return _param_with_axes(site)
-    if rules_in_force.is_library(qualname, rules_in_force.CONTEXTS):
+    if rules_in_force.is_library(qualname, RULES_CONTEXTS):
         return PartialValue(ExternalValue(qualname), tuple(site.args), tuple(site.kwargs.items()))
-    if rules_in_force.is_library(qualname, rules_in_force.SETTERS):
+    if rules_in_force.is_library(qualname, RULES_SETTERS):
         given = site.given("rules").get("rules", NONE)
         site.frame.rules = rules_in_force.from_value(given, None)
     return None

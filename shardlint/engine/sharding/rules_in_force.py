@@ -3,30 +3,23 @@ project."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import axes_of
-from shardlint.engine.strings import walk
 from shardlint.logical_rules import RuleList
+from shardlint.outline import RULES_CONTEXTS, RULES_PARAMETERS
+from shardlint.project import Project
 from shardlint.values import ExternalValue, Literal, PartialValue, SequenceValue, Value
+from shardlint.walking import walk
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-#: They put rules in force: as a context manager, or from there on.
-CONTEXTS = frozenset({"logical_axis_rules", "axis_rules"})
-SETTERS = frozenset({"set_logical_axis_rules", "set_axis_rules"})
-#: Functions that are given the rules for names written elsewhere, with the position and the name of that parameter.
-_GIVEN = {
-    **dict.fromkeys(CONTEXTS | SETTERS, (0, "rules")),
-    "logical_to_mesh": (1, "rules"),
-    "logical_to_mesh_sharding": (2, "rules"),
-}
 _LIBRARIES = ("flax", "shardtypes")
-_KEY = "lists of logical rules"
+NOTE = "lists of logical rules"
 
 
 def is_library(qualname: str, names: frozenset[str]) -> bool:
@@ -52,7 +45,7 @@ def from_value(value: Value, place: tuple[str, int] | None) -> RuleList | None:
 def entered(context: Value, before: RuleList | None) -> RuleList | None:
     """The rules in force inside ``with context:``."""
     if isinstance(context, PartialValue) and isinstance(context.func, ExternalValue):
-        if is_library(context.func.qualname, CONTEXTS):
+        if is_library(context.func.qualname, RULES_CONTEXTS):
             given = context.args[0] if context.args else dict(context.kwargs).get("rules", NONE)
             return from_value(given, None)
     return before
@@ -81,18 +74,27 @@ def may_name_axes(it: Interpreter) -> bool:
 
 def _all(it: Interpreter) -> tuple[RuleList | None, ...]:
     """Every list that the project puts in force; None for one that is not known."""
-    known = it.project.notes.get(_KEY)
-    if known is None:
-        it.project.notes[_KEY] = ()  # while looking: a module evaluated for this may come here
-        known = it.project.notes[_KEY] = _search(it)
-    return known  # type: ignore[return-value]  # what was kept above
+    return noted(it.project, it.mesh, it.rules)
+
+
+def noted(
+    project: Project, mesh: Mapping[str, int | None], rules: Sequence[RuleList]
+) -> tuple[RuleList | None, ...]:
+    """Every list that a project puts in force, looked for once; None for one that is not known."""
+    from shardlint.engine.interpreter import Interpreter
+
+    # an interpreter of its own, and nothing while looking, where a module evaluated for this may ask for it again: the
+    # answer is the same whoever asks first
+    return project.note(NOTE, lambda: _search(Interpreter(project, mesh, rules)), meanwhile=())
 
 
 def _search(it: Interpreter) -> tuple[RuleList | None, ...]:
     found: dict[RuleList | None, None] = {}
-    for name, module in it.project.modules.items():
-        for call, qualname in _calls(it, module):
-            position, keyword = _GIVEN[qualname.rpartition(".")[2]]
+    for name in it.project.modules:
+        if not it.project.outline(name).gives_rules:
+            continue
+        for call, qualname in _calls(it, it.project.modules[name]):
+            position, keyword = RULES_PARAMETERS[qualname.rpartition(".")[2]]
             positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
             given = next((arg.value for arg in call.args if arg.keyword == keyword), None)
             if given is None and position < len(positional):
@@ -126,9 +128,9 @@ def _calls(it: Interpreter, module: ir.Module) -> Iterator[tuple[ir.Call, str]]:
     for node in walk(module.body):
         if isinstance(node, ir.Call) and isinstance(node.func, (ir.Name, ir.Attr)):
             last = node.func.id if isinstance(node.func, ir.Name) else node.func.name
-            if last in _GIVEN:
+            if last in RULES_PARAMETERS:
                 target = it.resolve_static(node.func, module.name)
-                if isinstance(target, ExternalValue) and is_library(target.qualname, frozenset(_GIVEN)):
+                if isinstance(target, ExternalValue) and is_library(target.qualname, frozenset(RULES_PARAMETERS)):
                     yield node, target.qualname
 
 
