@@ -99,6 +99,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         session.start(early_config, early_config.known_args_namespace)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Take over the options of the run that started this process, if one did."""
+    if wanted(config, config.option):
+        from pytest_shardtypes import session
+
+        session.start(config, config.option).take_options()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers always (for ``--strict-markers``), everything else only when wanted."""
     for marker in MARKERS:

@@ -16,12 +16,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from pytest_shardtypes import handed_options
 from pytest_shardtypes.rank import Rank
 
 MARK = "processes"
@@ -93,9 +95,11 @@ class Group:
         reading, self._lifeline = os.pipe()
         coordinator = f"127.0.0.1:{_free_port()}"
         self.members = []
+        options = self._file("options")
+        handed_options.write(config.option, options)
         try:
             for number in range(count):
-                rank = Rank(number, count, coordinator, str(self._file(f"reports{number}")), reading)
+                rank = Rank(number, count, coordinator, str(self._file(f"reports{number}")), str(options), reading)
                 self.members.append(self._start(rank, _command(config, devices, nodes)))
         finally:
             os.close(reading)
@@ -122,11 +126,11 @@ class Group:
         """Let the processes finish for so long, end those that have not, and return what they counted."""
         until = time.monotonic() + seconds
         for member in self.members:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 member.process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):  # it is gone, and so is what its tests started
                 os.killpg(member.process.pid, signal.SIGKILL)
-                member.process.wait()
+            member.process.wait()
             member.update(self._config)
         os.close(self._lifeline)
         self._folder.cleanup()
@@ -212,26 +216,42 @@ def _merged(item: pytest.Item, members: Sequence[Member]) -> Iterator[pytest.Tes
             if report.when == when
         ]
         lost = [number for number, member in enumerate(members) if not member.has_finished(item.nodeid)]
-        words = [(number, str(report.longrepr)) for number, report in phase if report.failed]
+        words = [(number, _failure(report)) for number, report in phase if report.failed]
         if when == "call":
             words += [(number, members[number].last_words()) for number in lost]
         if not phase and not words:
             continue
         skipped = [report for _, report in phase if report.skipped]
         outcome: Literal["failed", "skipped", "passed"] = "failed" if words else "skipped" if skipped else "passed"
-        yield pytest.TestReport(
+        merged = pytest.TestReport(
             nodeid=item.nodeid,
             location=item.location,
             keywords=dict.fromkeys(item.keywords, 1),
             outcome=outcome,
             longrepr="\n".join(f"process {number} of {len(members)}: {text}" for number, text in sorted(words))
-            or (skipped[0].longrepr if skipped else None),
+            or (_skip_reason(skipped[0]) if skipped else None),
             when=when,
             sections=[
                 (f"process {number}: {title}", text) for number, report in phase for title, text in report.sections
             ],
             duration=max((report.duration for _, report in phase), default=0.0),
+            user_properties=[entry for _, report in phase for entry in report.user_properties],
         )
+        expected = [report.wasxfail for _, report in phase if hasattr(report, "wasxfail")]
+        if expected and not words:
+            merged.wasxfail = expected[0]
+        yield merged
+
+
+def _failure(report: pytest.TestReport) -> str:
+    """What went wrong, in one line first, which is what a summary shows, and then in full."""
+    crash = getattr(getattr(report.longrepr, "reprcrash", None), "message", "")
+    return "\n".join([*crash.splitlines()[:1], str(report.longrepr)])
+
+
+def _skip_reason(report: pytest.TestReport) -> Any:
+    """File, line and words, as a tuple: JSON, through which the report came, has lists only."""
+    return tuple(report.longrepr) if isinstance(report.longrepr, list) else report.longrepr
 
 
 def _command(config: pytest.Config, devices: int | None, nodes: Sequence[str]) -> list[str]:

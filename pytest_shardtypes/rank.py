@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pytest_shardtypes import handed_options
 from pytest_shardtypes.coverage import Coverage
 
 VARIABLE = "SHARDTYPES_RANK"
@@ -22,13 +24,15 @@ _JOINING_SECONDS = 120
 class Rank:
     """Which process this is, where the first one listens, and where the reports go.
 
-    ``lifeline`` is the reading end of a pipe that ends when the process that started this one is gone.
+    ``options`` is the file with those of the run that started this one, ``lifeline`` the reading end of a pipe that
+    ends when its process is gone.
     """
 
     number: int
     count: int
     coordinator: str
     reports: str
+    options: str
     lifeline: int
 
     @classmethod
@@ -49,10 +53,14 @@ class Rank:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(self.coordinator, self.count, self.number, initialization_timeout=_JOINING_SECONDS)
 
+    def take_options(self, config: pytest.Config) -> None:
+        """Have the options of the run that started this process, before any plugin looks at them."""
+        vars(config.option).update(handed_options.read(Path(self.options)))
+
     def _follow(self) -> None:
         while os.read(self.lifeline, 1):
             pass
-        os._exit(1)
+        os.killpg(0, signal.SIGKILL)  # this process, which leads a group of its own, and what its tests started
 
 
 class Reporter:

@@ -74,6 +74,11 @@ class Run:
         self.hook = hook.PackageHook(packages, self.config.getini("python_files"), self.options.all_annotations)
         self.hook.install()
 
+    def take_options(self) -> None:
+        """Have the options of the run that started this process as one of several."""
+        if self.rank is not None:
+            self.rank.take_options(self.config)
+
     def _join(self) -> None:
         """Become one of several processes, if somebody started this one as such."""
         if self.rank is not None:

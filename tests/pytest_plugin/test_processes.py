@@ -14,7 +14,7 @@ import pytest
 from .conftest import ROOT, Run
 
 TESTS = """
-import os, pathlib, signal, time
+import os, signal, subprocess, time
 import jax, jax.numpy as jnp, numpy as np, pytest
 from jax.sharding import PartitionSpec as P
 from model import twice
@@ -40,8 +40,18 @@ def test_small_mesh_has_devices_of_both(mesh):
     assert {device.process_index for device in mesh.devices.flat} == {0, 1}
 
 @together
+def test_has_the_options_of_the_project(pytestconfig):
+    assert (pytestconfig.getoption("layers"), pytestconfig.getoption("color_of_logs")) == (3, ["red", "blue"])
+
+@together
 def test_skipped():
     pytest.skip("not here")
+
+@together
+@pytest.mark.xfail(strict=True, reason="known")
+def test_expected(record_property):
+    record_property("rank", jax.process_index())
+    assert False
 
 @together
 def test_one_fails():
@@ -52,27 +62,41 @@ def test_one_fails():
 @pytest.mark.mesh(d=8)
 def test_one_dies(mesh):
     if jax.process_index() == 1:
-        print("last words", flush=True)
+        child = subprocess.Popen(["sleep", "300"])
+        print("last words", child.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     ones = jax.jit(lambda: jnp.ones(8), out_shardings=jax.NamedSharding(mesh, P('d')))()
     print(float(jax.jit(lambda x: x.sum())(ones)))
+
+@pytest.mark.processes(timeout=3)
+def test_one_hangs():
+    if jax.process_index() == 0:
+        time.sleep(300)
+"""
+
+CONFTEST = """
+def pytest_addoption(parser):
+    parser.addoption("--layers", type=int, default=1)
+    parser.addoption("--color-of-logs", action="append")
 """
 
 
 def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=TESTS, test_later="def test_in_another_module(): pass")
     (pytester.path / "model.py").write_text(
         "from __future__ import annotations\nfrom shardtypes import f32\n"
         "def twice(x: f32['B/d M/t']) -> f32['B/d M/t']:\n    return x * 2\n"
     )
     pytester.makeini(
-        "[pytest]\nshardtypes = true\nshardtypes_processes = 2\npythonpath = .\naddopts = --strict-markers"
+        "[pytest]\nshardtypes = true\nshardtypes_processes = 2\npythonpath = .\n"
+        "addopts = --strict-markers --layers=3 --color-of-logs=red"
     )
-    result = run("--no-shardtypes-trace")
-    result.assert_outcomes(passed=4, failed=2, skipped=1)
+    result = run("--no-shardtypes-trace", "--color-of-logs=blue", "--junitxml=only_one.xml", "-k", "not absent")
+    result.assert_outcomes(passed=5, failed=3, skipped=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [
-            "process 1 of 2: *",
+            "process 1 of 2: assert 1 == 0",
             "E       assert 1 == 0",
             "*- process 0: Captured stdout call -*",
             "said by 0",
@@ -80,11 +104,18 @@ def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
             "said by 1",
             "process 0 of 2: did not finish: it *",
             "process 1 of 2: did not finish: it is gone, with exit status -9",
-            "*last words*",
+            "*last words *",
+            "process 0 of 2: did not finish: it was still running, and was ended",
             "annotated functions reached: 1 of 1",
             "sharded dimensions verified where their axis is larger than 1: 4 of 4",
+            "FAILED test_it.py::test_one_fails - process 1 of 2: assert 1 == 0",
         ]
     )
+    xml = (pytester.path / "only_one.xml").read_text()
+    assert xml.count("test_sum") == 1
+    assert xml.count('<property name="rank"') == 2
+    (left,) = {line.split()[-1] for line in result.outlines if "last words " in line}
+    assert not Path("/proc", left).exists()
 
 
 @pytest.fixture
