@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_ALLOWED_MODULES = frozenset({"shardlint.ir", "shardtypes.lang.diagnostics"})
+_ALLOWED_MODULES = frozenset({"shardlint.ir", "shardlint.outline", "shardtypes.lang.diagnostics"})
 _ALLOWED = frozenset({("builtins", "complex"), ("builtins", "Ellipsis"), ("builtins", "ellipsis")})
 
 

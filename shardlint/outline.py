@@ -23,6 +23,8 @@ RULES_PARAMETERS = {
     "logical_to_mesh": (1, "rules"),
     "logical_to_mesh_sharding": (2, "rules"),
 }
+#: They make axes implicit, or explicit, for a function that they are given.
+AXES_SWITCHES = frozenset({"auto_axes", "explicit_axes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,14 @@ class ClassOutline:
 class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of
-    ``RULES_PARAMETERS`` is called."""
+    ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned."""
 
     classes: tuple[ClassOutline, ...] = ()
     written: tuple[str, ...] = ()
     any_written: bool = False
     registered: tuple[str, ...] = ()
     gives_rules: bool = False
+    switches_axes: bool = False
 
 
 def outline(module: ir.Module) -> Outline:
@@ -54,7 +57,7 @@ def outline(module: ir.Module) -> Outline:
     classes: list[ClassOutline] = []
     written: set[str] = set()
     registered: set[str] = set()
-    any_written = gives_rules = False
+    any_written = gives_rules = switches_axes = False
     for node in walk(module.body):
         match node:
             case ir.Class():
@@ -77,9 +80,13 @@ def outline(module: ir.Module) -> Outline:
                         any_written = True
                 elif isinstance(func, ir.Attr) and _is_dict_of_attributes(func.obj):
                     any_written = True
+            case ir.Name(id=name) | ir.Attr(name=name):
+                switches_axes |= name in AXES_SWITCHES
             case _:
                 pass
-    return Outline(tuple(classes), tuple(sorted(written)), any_written, tuple(sorted(registered)), gives_rules)
+    return Outline(
+        tuple(classes), tuple(sorted(written)), any_written, tuple(sorted(registered)), gives_rules, switches_axes
+    )
 
 
 def _is_dict_of_attributes(expr: ir.Expr) -> bool:

@@ -12,6 +12,8 @@ from shardlint.outline import Outline, outline
 T = TypeVar("T")
 Fact: TypeAlias = tuple[str, str]
 """Something that can be asked of a project: what kind of thing, and about which name."""
+#: Notes on a whole project: what it does with its classes, and the lists of logical rules that it puts in force.
+CLASSES, RULES = "classes", "rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,29 @@ class ModuleRef:
 Target = Definition | External | ModuleRef
 
 
+class _Recorded(Mapping[str, ir.Module]):
+    """Modules that note what is asked of them."""
+
+    def __init__(self, modules: Mapping[str, ir.Module], read: set[Fact]) -> None:
+        self.unrecorded = modules
+        self._read = read
+
+    def __getitem__(self, name: str) -> ir.Module:
+        self._read.add(("module", name))
+        return self.unrecorded[name]
+
+    def __contains__(self, name: object) -> bool:
+        self._read.add(("exists", str(name)))
+        return name in self.unrecorded
+
+    def __iter__(self) -> Iterator[str]:
+        self._read.add(("names", ""))
+        return iter(self.unrecorded)
+
+    def __len__(self) -> int:
+        return len(self.unrecorded)
+
+
 @dataclass(slots=True)
 class Project:
     """The modules by dotted name. ``lookup`` answers what a module-level name means.
@@ -63,15 +88,16 @@ class Project:
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)
+    _recorded: _Recorded = field(init=False)
 
     def __post_init__(self) -> None:
         for name in self.modules:
             parts = name.split(".")
             self._packages.update(".".join(parts[:i]) for i in range(1, len(parts)))
+        self.modules = self._recorded = _Recorded(self.modules, self.read)
 
     def module(self, name: str) -> ir.Module | None:
         """The module of that dotted name."""
-        self.read.add(("module", name))
         return self.modules.get(name)
 
     def fact(self, kind: str, name: str) -> str:
@@ -80,9 +106,13 @@ class Project:
             case "module":
                 return self.keys.get(name, "")
             case "exists":
-                return str(name in self.modules)
+                return str(name in self._recorded.unrecorded)
+            case "names":
+                return repr(list(self._recorded.unrecorded))
             case "package":
                 return str(name in self._packages)
+            case "some outline":
+                return str(any(getattr(self._outline(one), name) for one in self._recorded.unrecorded))
             case "links":
                 return repr(sorted(self.links.get(name, {}).items()))
             case _:
@@ -93,16 +123,23 @@ class Project:
         self.read.add(("note", name))
         if name not in self.notes:
             self.notes[name] = meanwhile
-            read, self.read = self.read, set()  # who reads a note depends on what it says, not on how it is made
-            try:
-                self.notes[name] = make()
-            finally:
-                self.read = read
+            read = set(self.read)
+            self.notes[name] = make()
+            self.read.intersection_update(read)  # who reads a note depends on what it says, not on how it is made
         return self.notes[name]  # type: ignore[return-value]  # what ``make`` gave for this name
+
+    def some_outline(self, has: str) -> bool:
+        """Whether the outline of some module has a property, given by its name."""
+        self.read.add(("some outline", has))
+        return self.fact("some outline", has) == "True"
 
     def outline(self, name: str) -> Outline:
         """The outline of a module."""
-        return self.outlines[name] if name in self.outlines else outline(self.modules[name])
+        self.read.add(("module", name))
+        return self._outline(name)
+
+    def _outline(self, name: str) -> Outline:
+        return self.outlines[name] if name in self.outlines else outline(self._recorded.unrecorded[name])
 
     def lookup(self, module: str, name: str) -> Target | None:
         """What ``name`` means at module level of ``module``; None if nothing there binds it."""
@@ -116,9 +153,6 @@ class Project:
         """Those of the modules that are no part of a library known by its models."""
         return (self.outline(name) for name in self.modules if not is_library(name))
 
-    def _has(self, name: str) -> bool:
-        self.read.add(("exists", name))
-        return name in self.modules
 
     def names(self, module: str) -> Iterator[str]:
         """All names that a module binds itself."""
@@ -139,28 +173,28 @@ class Project:
         if node is not None:
             return Definition(module, node, name)
         for source in reversed(self._stars[module]):
-            if self._has(source) and not is_library(source):
+            if source in self.modules and not is_library(source):
                 found = self._lookup(source, name, seen) if not name.startswith("_") else None
                 if found is not None:
                     return found
             elif not name.startswith("_") and name in STAR_EXPORTS.get(source, ()):
                 return External(canonical(f"{source}.{name}"))
-        if self._has(f"{module}.{name}"):
+        if f"{module}.{name}" in self.modules:
             return ModuleRef(f"{module}.{name}")
         return None
 
     def member(self, source: str, name: str, seen: set[tuple[str, str]] | None = None) -> Target | None:
         """What ``from source import name`` binds."""
-        if self._has(source) and not is_library(source):
+        if source in self.modules and not is_library(source):
             return self._lookup(source, name, set() if seen is None else seen)
-        if self._has(f"{source}.{name}") and not is_library(source):
+        if f"{source}.{name}" in self.modules and not is_library(source):
             return ModuleRef(f"{source}.{name}")
         return External(canonical(f"{source}.{name}"))
 
     def _dotted(self, module: str, name: str) -> Target:
         name = self._linked(module, name)
         self.read.add(("package", name))
-        if not is_library(name) and (self._has(name) or name in self._packages):
+        if not is_library(name) and (name in self.modules or name in self._packages):
             return ModuleRef(name)
         return External(canonical(name))
 
@@ -171,7 +205,7 @@ class Project:
     def _linked_member(self, module: str, source: str, name: str) -> Target | None:
         """``from source import name`` where ``source`` binds no ``name``: a module below it."""
         below = self._linked(module, f"{source}.{name}")
-        return ModuleRef(below) if self._has(below) else None
+        return ModuleRef(below) if below in self.modules else None
 
     def _absolute(self, module: str, node: ir.ImportFrom) -> str:
         if not node.level:

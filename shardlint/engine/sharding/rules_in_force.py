@@ -11,7 +11,7 @@ from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import axes_of
 from shardlint.logical_rules import RuleList
 from shardlint.outline import RULES_CONTEXTS, RULES_PARAMETERS
-from shardlint.project import Project
+from shardlint.project import RULES, Project
 from shardlint.values import ExternalValue, Literal, PartialValue, SequenceValue, Value
 from shardlint.walking import walk
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 _LIBRARIES = ("flax", "shardtypes")
-NOTE = "lists of logical rules"
 
 
 def is_library(qualname: str, names: frozenset[str]) -> bool:
@@ -85,7 +84,7 @@ def noted(
 
     # an interpreter of its own, and nothing while looking, where a module evaluated for this may ask for it again: the
     # answer is the same whoever asks first
-    return project.note(NOTE, lambda: _search(Interpreter(project, mesh, rules)), meanwhile=())
+    return project.note(RULES, lambda: _search(Interpreter(project, mesh, rules)), meanwhile=())
 
 
 def _search(it: Interpreter) -> tuple[RuleList | None, ...]:
