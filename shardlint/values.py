@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS, AxisSet
-from shardtypes.lang import Size
+from shardtypes.lang import Dim, Size
 
 if TYPE_CHECKING:
     from shardlint import ir
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value of which nothing is known, and why (``--show-types`` prints the reason)."""
+    """A value of which nothing is known, and why (``--show-types`` prints the reason). ``size`` is what it is if it is
+    an int: ``cfg.width`` is one size wherever nothing writes to ``cfg``."""
 
     reason: str = ""
+    size: Size | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,16 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened to a value over a mesh axis, and where: what findings relate to."""
+    """Something that happened to a value over a mesh axis, and where: what findings relate to.
+
+    ``code`` is the finding that it will be where the value leaves the manual view, if it is one.
+    """
 
     axis: str
     text: str
     module: str
     at: int
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,8 @@ class ArrayValue:
     where a value is, over each mesh axis, sharded (a dimension has the axis), pending, *varying* (it may differ
     between devices though no dimension says so), *unclear* (nothing is known), or else replicated. A sharded value
     may be varying or unclear as well: then its shards are not just parts of one array. ``marks`` say more, see
-    ``shardlint.ops.sharding.state``; ``constant`` is made of constants only.
+    ``shardlint.ops.sharding.state``; ``constant`` is made of constants only. ``mesh`` is one with explicit axes in the
+    global view, where the array's type says how it lies on that mesh.
     """
 
     dims: tuple[Dimension, ...] | None
@@ -82,6 +89,7 @@ class ArrayValue:
     marks: frozenset[tuple[str, str]] = frozenset()
     constant: bool = False
     notes: tuple[Note, ...] = field(default=(), compare=False)
+    mesh: MeshValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +108,17 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A known constant that is not an int: str, bytes, bool, float, complex, None, Ellipsis."""
+    """A known constant that is not an int: str, bytes, bool, float, complex, None, Ellipsis, an ``EnumMember``."""
 
     value: object
+
+
+@dataclass(frozen=True, slots=True)
+class EnumMember:
+    """What a ``Literal`` holds for a member of an enumeration: equal to itself alone."""
+
+    cls: ClassValue
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +288,33 @@ class MaybeValue:
     value: Value
 
 
+@dataclass(frozen=True, slots=True)
+class EitherValue:
+    """One of several: an argument annotated ``T | U``."""
+
+    options: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionValue:
+    """A list, tuple or dict (``kind``) of unknown length, or of ``length`` items that are all like ``item``."""
+
+    item: Value
+    kind: str = "list"
+    length: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StackedValue:
+    """``Array['layers', T]`` as a constructor: ``prefix`` are the dimensions in front of every field of the class."""
+
+    cls: ClassValue
+    prefix: tuple[Dim, ...]
+
+
 Value: TypeAlias = (
     Unknown | ArrayValue | IntValue | ScalarValue | Literal | StringValue | SequenceValue | DictValue | SliceValue
     | DTypeValue | ExternalValue | MethodValue | PartialValue | WrappedValue | FunctionValue | ClassValue
-    | InstanceValue | SuperValue | MeshValue | SpecValue | ShardingValue | ModuleValue | MaybeValue
+    | InstanceValue | SuperValue | MeshValue | SpecValue | ShardingValue | ModuleValue | MaybeValue | EitherValue
+    | CollectionValue | StackedValue
 )  # fmt: skip

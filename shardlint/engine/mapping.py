@@ -9,6 +9,8 @@ from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.registry import is_none, static_int
+from shardlint.ops.sharding.examples import example, stacked
+from shardlint.ops.sharding.state import Axes
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -54,6 +56,7 @@ class _Mapped:
     certain: bool = True  # every argument was understood
     any: bool = False
     positions: set[int] = field(default_factory=set)  # of the positional arguments that are mapped arrays
+    axes: set[Axes] = field(default_factory=set)  # how the mapped dimensions lie on the mesh, in manual code
 
     def one(self, value: Value, axes: Value, what: str) -> Value:
         """One example of an argument."""
@@ -95,7 +98,8 @@ class _Mapped:
             self.certain = False
         else:
             self.sizes.append((what, size))
-        return replace(value, dims=value.dims[:axis] + value.dims[axis + 1 :])
+        self.axes.add(value.dims[axis].axes if value.manual else None)
+        return example(value, axis)
 
     def _by_structure(self, value: Value, axes: SequenceValue | DictValue, what: str) -> Value:
         parts = children(value)
@@ -149,7 +153,8 @@ def call_mapped(
     except _Wrong as wrong:
         return _report(it, frame, func, at, f"{short}: {wrong.message}", wrong.witness)
     result = call(it, frame, func.func, inner, named, at, places)
-    dim = Dimension(mapped.sizes[0][1] if mapped.sizes else None)
+    lies = next(iter(mapped.axes)) if len(mapped.axes) == 1 and mapped.certain and "axis_size" not in options else None
+    dim = Dimension(mapped.sizes[0][1] if mapped.sizes else None, lies if it.view is not None else None)
     out = options.get("out_axes", _ZERO)
     try:
         _unmapped(func.func, mapped, out)
@@ -254,7 +259,7 @@ def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
         shape = format_shape([d.size for d in leaf.dims])
         raise _Wrong(f"{what} is {shape!r} for one example: the mapped dimension cannot be its axis {axis}")
     axis = axis if axis >= 0 else axis + rank + 1
-    return replace(leaf, dims=(*leaf.dims[:axis], dim, *leaf.dims[axis:]), weak=False)
+    return stacked(leaf, axis, dim, dim.axes)
 
 
 def _report(it: Interpreter, frame: Frame, func: WrappedValue, at: int, text: str, witness: dict[str, int]) -> Value:

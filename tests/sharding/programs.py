@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,6 +53,25 @@ _ONE = [
     "einops.rearrange({a}, 'a b -> b a')", "einops.rearrange({a}, 'a (b c) -> a c b', c=2)",
     "einops.rearrange({a}, 'a b -> (a b)')", "einops.repeat({a}, 'a b -> a b c', c=2)",
     "einops.rearrange({a}, '(a c) b -> a c b', c=2)", "jnp.pad({a}, ((0, 0), (1, 0)))",
+    "jnp.tile({a}, (1, 2))", "jnp.tile({a}, 2)", "jnp.tile({a}, (2, 1, 1))", "jnp.repeat({a}, 2, axis=0)",
+    "jnp.repeat({a}, 2, axis=-1)", "jnp.repeat({a}, 2)", "jnp.roll({a}, 1, axis=0)", "jnp.roll({a}, 2)",
+    "jnp.flip({a})", "jnp.cumprod({a} * 0.1 + 0.9, axis=0)", "jnp.argmin({a}, axis=0)", "jnp.argsort({a}, axis=-1)",
+    "jnp.sort({a}, axis=0)", "lax.top_k({a}, 2)[0]", "lax.top_k({a}, 2)[1]", "lax.cumsum({a}, axis=1)",
+    "lax.cummax({a}, axis=0)", "lax.sort({a}, dimension=0)", "jnp.diff({a}, axis=-1)", "jnp.trace({a})",
+    "jnp.diagonal({a})", "jnp.median({a}, axis=0)", "jnp.average({a}, axis=0)", "jnp.clip({a}, 0.0, 1.0)",
+    "jnp.std({a}, axis=0)", "jax.nn.log_softmax({a}, axis=0)", "jnp.count_nonzero({a} > 0.5, axis=0)",
+    "lax.conv({a}[None, None], jnp.ones((1, 1, 3, 3)), (1, 1), 'SAME')[0, 0]", "jnp.convolve({a}[0], jnp.ones(3))",
+    "lax.scan(lambda c, r: (c + r, c * 2.0), jnp.zeros_like({a}[0]), {a})[0]",
+    "lax.scan(lambda c, r: (c + r, c * 2.0), jnp.zeros_like({a}[0]), {a})[1]",
+    "lax.scan(lambda c, r: (c, jnp.sum(r)), 0.0, {a})[1]", "lax.fori_loop(0, 3, lambda i, v: v * 0.5 + 1.0, {a})",
+    "jax.vmap(jnp.tanh)({a})", "jax.vmap(jnp.sum)({a})", "jax.vmap(jnp.sum, in_axes=-1)({a})",
+    "jax.vmap(lambda v: lax.psum(v, 'd'))({a})", "jax.vmap(lambda v: v - lax.pmean(v, 'i'), axis_name='i')({a})",
+    "jax.vmap(lambda v: v * lax.axis_index('d'))({a})", "jax.vmap(jnp.flip, in_axes=1, out_axes=1)({a})",
+    "{a}[jnp.array([1, 0])]", "{a}[:, jnp.array([0, 1])]", "{a}.at[jnp.array([0, 1])].add(1.0)",
+    "lax.dynamic_update_slice_in_dim({a}, {a}[:1] * 2.0, 0, axis=0)", "lax.dynamic_slice({a}, (0, 0), (1, 2))",
+    "jax.ops.segment_sum({a}, jnp.arange({a}.shape[0]) % 2, 2)", "jax.grad(lambda v: jnp.sum(v * v))({a})",
+    "jax.value_and_grad(lambda v: jnp.mean(jnp.tanh(v)))({a})[0]", "jnp.linalg.norm({a})", "jnp.linalg.qr({a})[1]",
+    "jnp.linalg.det({a} @ {a}.T)", "jnp.rot90({a})", "lax.rev({a}, (1,))", "jax.checkpoint(jnp.tanh)({a})",
 ]  # fmt: skip
 _TWO = [
     "{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} / (1.5 + jnp.abs({b}))", "{a} @ {b}", "{a} @ {b}.T",
@@ -61,7 +81,14 @@ _TWO = [
     "jnp.concatenate([{a}, {b}], axis=0)", "jnp.stack([{a}, {b}], axis=1)", "jnp.dot({a}, {b})",
     "jnp.take({a}, {b}.astype(jnp.int32) % 3, axis=-1)", "{a}.at[0].add({b}[0])", "jnp.outer({a}[0], {b}[0])",
     "jnp.zeros((4, 3)).at[{a}.astype(jnp.int32) % 4, {b}.astype(jnp.int32) % 3].add(1.0)",
-    "jnp.take_along_axis({a}, {b}.astype(jnp.int32) % 2, axis=-1)", "jnp.vdot({a}, {b})",
+    "jnp.take_along_axis({a}, {b}.astype(jnp.int32) % 2, axis=-1)", "jnp.vdot({a}, {b})", "jnp.minimum({a}, {b})",
+    "jnp.tensordot({a}, {b}, 1)", "lax.dot_general({a}, {b}, (((1,), (0,)), ((), ())))", "jnp.inner({a}, {b})",
+    "jnp.hstack([{a}, {b}])", "jnp.vstack([{a}, {b}])", "jnp.where({a} > 0.0, {b}, 0.0)",
+    "jnp.einsum('ij,ik->jk', {a}, {b})", "{a}.at[:2].set({b}[:2])", "{a}.at[{b}[:, 0].astype(jnp.int32) % 2].add(1.0)",
+    "jax.vmap(lambda v: v @ {b})({a})", "jax.vmap(lambda v: v * {b}, in_axes=1, out_axes=1)({a})",
+    "jax.vmap(lambda v, w: v * w)({a}, {b})", "jax.vmap(jnp.dot, in_axes=(0, None))({a}, {b})",
+    "lax.fori_loop(0, 3, lambda i, v: v + {b}, {a})", "lax.scan(lambda c, r: (c * 0.5 + r, c), {b}[0], {a})[0]",
+    "lax.cond(True, lambda: {a}, lambda: {b})",
 ]  # fmt: skip
 _COLLECTIVES = [
     "lax.psum({a}, '{i}')", "lax.psum({a}, '{i}')", "lax.psum({a}, ('d', 't'))", "lax.pmean({a}, '{i}')",
@@ -72,13 +99,27 @@ _COLLECTIVES = [
     "lax.psum_scatter({a}, '{i}', scatter_dimension=1, tiled=True)",
     "lax.all_to_all({a}, '{i}', 0, 1, tiled=True)", "lax.all_to_all({a}, '{i}', 1, 0, tiled=True)",
     "lax.ppermute({a}, '{i}', [(n, (n + 1) % lax.axis_size('{i}')) for n in range(lax.axis_size('{i}'))])",
+    "lax.pmax({a}, '{i}')", "lax.all_gather({a}, '{i}', axis=-1, tiled=True)", "lax.all_gather({a}, '{i}', axis=-1)",
+    "lax.psum_scatter({a}[:4], 't')",
+    "lax.psum_scatter({a}, ('d', 't'), scatter_dimension=0, tiled=True)",
+    "lax.psum_scatter({a}, ('t', 'd'), scatter_dimension=1, tiled=True)",
+    "lax.all_to_all({a}, ('d', 't'), 0, 1, tiled=True)", "lax.all_to_all({a}[:4], 't', 0, 0)",
+    "lax.all_to_all({a}[:, :2], 'd', 1, 0)", "lax.pcast({a}, '{i}', to='varying')",
+    "lax.pshuffle({a}, '{i}', list(range(lax.axis_size('{i}')))[::-1])",
+    "lax.psum({a}, 't', axis_index_groups=[[0, 1], [2, 3]] if lax.axis_size('t') == 4 else None)",
+    "lax.all_gather({a}, 't', axis_index_groups=[[0, 1], [2, 3]] if lax.axis_size('t') == 4 else None, tiled=True)",
+    "lax.psum({a} / lax.axis_size('{i}'), '{i}')", "lax.pmean({a} * lax.axis_size('{i}'), '{i}')",
+    "lax.pmean({a}, '{i}') * lax.axis_size('{i}')", "lax.psum({a}, '{i}') / lax.axis_size('{i}')",
+    "lax.psum({a} + {b}, '{i}')", "lax.psum({a} * {b}, '{i}')", "lax.psum((({a}, {b})), '{i}')[0]",
     "{a} * lax.axis_index('{i}')",
     "jnp.where(lax.axis_index('{i}') == 0, {a}, 0.0)",
 ]  # fmt: skip
 _TEMPLATES = (*_ONE, *_TWO, *_COLLECTIVES, *_COLLECTIVES)
 
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-_REFUSED = (TypeError, ValueError, IndexError, ZeroDivisionError, NotImplementedError, einops.EinopsError)
+_REFUSED = (
+    TypeError, ValueError, IndexError, ZeroDivisionError, NotImplementedError, AssertionError, einops.EinopsError,
+)  # fmt: skip
 Statement = tuple[str, int, int, str]
 
 
@@ -121,6 +162,12 @@ class Program:
             made[name] = env[name] = value
             self.lines[name] = text
         return made
+
+    def counts_devices(self, name: str) -> bool:
+        """Whether a variable depends on the number of devices, so that one device computes another value."""
+        text = self.lines.get(name, "")
+        scaled = any(f"{sign} lax.axis_size" in text for sign in "*/")
+        return scaled or any(self.counts_devices(other) for other in re.findall(r"\bv\d+\b", text))
 
     def source(self) -> str:
         params = ", ".join(f"{name}: f32['{spec}']" for name, spec in PARAMETERS.items())

@@ -32,7 +32,7 @@ BATCH = 40
 #: Rules that say of a value that its numbers are wrong.
 _WRONG_NUMBERS = frozenset({"ST301", "ST302", "ST303", "ST304", "ST309"})
 CASES = int(os.environ.get("ORACLE_CASES", "40"))
-COUNTS = {"variables": 0, "claims": 0, "weak": 0, "reports": 0}
+COUNTS = {"variables": 0, "claims": 0, "weak": 0, "reports": 0, "miscounted": 0}
 
 
 def _close(a: Any, b: Any) -> bool:
@@ -51,18 +51,26 @@ def _shape_agrees(value: ArrayValue, local: tuple[int, ...]) -> bool:
     return True
 
 
+def _refute(message: str, many: Any, one: Any) -> None:
+    """The devices' values, of which something wrong is said, do not make up what one device computes."""
+    parts, alone = np.asarray(many, np.float64), np.asarray(one, np.float64)[0, 0]
+    several = len(np.unique(alone.round(6))) > 3  # else numbers may agree by chance
+    assert not (several and right_in_some_way(parts, alone)), message
+
+
 def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
     seen, found = opinion(program)
     text = program.source() + "\n".join(f"{e.code} {e.message}" for e in found)
     for name, code in reported_lines(program, found) if found else ():
         if code in _WRONG_NUMBERS and name in many and name in one:
             COUNTS["reports"] += 1
-            parts, alone = np.asarray(many[name], np.float64), np.asarray(one[name], np.float64)[0, 0]
-            several = len(np.unique(alone.round(6))) > 3  # else numbers may agree by chance
-            assert not (several and right_in_some_way(parts, alone)), f"{name}: {code} though it is right\n{text}"
+            _refute(f"{name}: {code} though it is right\n{text}", many[name], one[name])
     for name, value in seen.items():
         if not isinstance(value, ArrayValue):
             continue
+        if name in one and any(mark == "miscounted" for _, mark in value.marks):
+            COUNTS["miscounted"] += 1
+            _refute(f"{name}: miscounted though it is right\n{value}\n{text}", many[name], one[name])
         COUNTS["variables"] += 1
         parts = np.asarray(many[name])
         assert _shape_agrees(value, parts.shape[2:]), f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
@@ -72,7 +80,8 @@ def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
             whole = assembled(value, parts.astype(np.float64))
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}\n{value}\n{text}") from None
-        if any(mark == "scaled" for _, mark in value.marks) or value.constant:
+        weak = value.constant or program.counts_devices(name)
+        if weak or any(mark == "scaled" for _, mark in value.marks):
             COUNTS["weak"] += 1
             continue
         COUNTS["claims"] += 1

@@ -16,7 +16,7 @@ from shardlint.ops.registry import is_none, parse_signature, static_bool, static
 from shardlint.ops.sharding import collectives as models
 from shardlint.ops.sharding.base import adopted, constant
 from shardlint.ops.sharding.collectives import Collective
-from shardlint.values import ArrayValue, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
+from shardlint.values import ArrayValue, Dimension, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -34,6 +34,8 @@ _SIGNATURES = {
     "pcast": "x, axis_name=None, *, to=None",
     "pvary": "x, axis_name",
 }
+#: Those whose result is shaped as their operand.
+_KEEPING = frozenset({"psum", "pmean", "pmax", "pmin", "ppermute", "pshuffle"})
 COLLECTIVES = frozenset(f"jax.lax.{name}" for name in _SIGNATURES)
 
 
@@ -62,14 +64,17 @@ def call(
     axes = axis_names(given.get("axis_name"))
     if axes is None:
         return _lost(given.get("x", Literal(None))) if "x" in given else Unknown("a mesh axis that is not known")
+    if any(view.binds(axis) is not True and it.regions.names_axis(axis, frame.module) for axis in axes):
+        return _lost(given["x"], name in _KEEPING) if "x" in given else Unknown("an axis that vmap names")
     for axis in axes:
-        if view.binds(axis) is False and not it.regions.names_axis(axis):
+        if view.binds(axis) is False:
             bound = ", ".join(sorted(a for a, _ in view.axes)) or "none"
             place = next((o.at for o in operands if isinstance(o, ir.Const) and o.value == axis), at)
             it.report(frame, "ST305", place, f"lax.{name}: no axis {axis!r} is bound here (axes: {bound})")
             return Unknown("an error was reported here")
     grouped = not is_none(given.get("axis_index_groups", Literal(None)))
-    one = Collective(f"lax.{name}", axes, view, (frame.module, at), grouped)
+    among = children(given.get("x", Literal(None))) is not None
+    one = Collective(f"lax.{name}", axes, view, (frame.module, at), grouped, among)
     if name == "axis_index":
         return models.index(one)
     if name == "axis_size":
@@ -145,9 +150,12 @@ def _cast(value: ArrayValue, name: str) -> ArrayValue:
     return value if not sums or exact else replace(value, dtype=None)
 
 
-def _lost(value: Value) -> Value:
-    """The tree, of which nothing is known but its structure."""
+def _lost(value: Value, shaped: bool = False) -> Value:
+    """The tree, of which nothing is known but its structure, and its shapes where it is still ``shaped`` like that."""
     parts = children(value)
     if parts is not None:
-        return rebuilt(value, [(key, _lost(item)) for key, item in parts])
-    return ArrayValue(None, value.dtype) if isinstance(value, ArrayValue) else Unknown("a collective")
+        return rebuilt(value, [(key, _lost(item, shaped)) for key, item in parts])
+    if not isinstance(value, ArrayValue):
+        return Unknown("a collective")
+    dims = tuple(Dimension(dim.size) for dim in value.dims) if shaped and value.dims is not None else None
+    return ArrayValue(dims, value.dtype, manual=True)

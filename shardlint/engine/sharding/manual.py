@@ -58,7 +58,7 @@ class Regions:
     it: Interpreter
     waiting: list[tuple[FunctionValue, View, Region | None]] = field(default_factory=list)
     done: set[object] = field(default_factory=set)
-    _axis_names: set[str] | None = None
+    _axis_names: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, func: FunctionValue, view: View, region: Region | None = None, checked: bool = False) -> None:
         """Check the function in that view, once, unless it is being ``checked`` now. One without annotations is
@@ -81,12 +81,16 @@ class Regions:
         """Whether the function was checked in some manual view."""
         return id(node) in self.done
 
-    def names_axis(self, axis: str) -> bool:
-        """Whether some ``vmap`` of the module may bind the axis."""
-        if self._axis_names is None:
-            module = self.it.project.module(self.it.target)
-            self._axis_names = set(_mapped_names(module.body)) if module is not None else set()
-        return axis in self._axis_names or "" in self._axis_names
+    def names_axis(self, axis: str, module: str) -> bool:
+        """Whether some ``vmap`` of the module, or of the one that is analysed, may bind the axis."""
+        found = self._mapped_in(module) | self._mapped_in(self.it.target)
+        return axis in found or "" in found
+
+    def _mapped_in(self, name: str) -> frozenset[str]:
+        if name not in self._axis_names:
+            module = self.it.project.module(name)
+            self._axis_names[name] = frozenset(_mapped_names(module.body)) if module is not None else frozenset()
+        return self._axis_names[name]
 
 
 def _mapped_names(body: tuple[ir.Stmt, ...]) -> Iterator[str]:

@@ -25,12 +25,14 @@ _WHOLE = frozenset({"softmax", "scan"})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One value that does not leave as declared; ``path`` are the keys that lead to it."""
+    """One value that does not leave as declared; ``path`` are the keys that lead to it, ``place`` (module, node) is
+    where it went wrong."""
 
     code: str
     text: str
     related: tuple[tuple[str, int, str], ...]
     path: tuple[object, ...]
+    place: tuple[str, int] | None = None
 
 
 def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
@@ -39,9 +41,10 @@ def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
     findings = list(_of_region(it, region, frame, value) if region is not None else _of_helper(value))
     if not findings:
         return
-    place, found = min(((written_at(frame, expr, one.path), one) for one in findings), key=lambda pair: pair[0])
+    places = [_place(frame, one, written_at(frame, expr, one.path)) for one in findings]
+    place, found = min(zip(places, findings, strict=True), key=lambda pair: pair[0])
     what = f"result of {frame.function.name}{shown_path(found.path)}" if frame.function is not None else "the result"
-    it.report(frame, found.code, place, f"{what} {found.text}", None, found.related)
+    it.report(frame, found.code, place, f"{what} {found.text}", None, _related(found, frame))
 
 
 def leave_call(it: Interpreter, frame: Frame, region: Region, value: Value, at: int) -> None:
@@ -49,7 +52,18 @@ def leave_call(it: Interpreter, frame: Frame, region: Region, value: Value, at: 
     found = next(_of_region(it, region, frame, value), None)
     if found is not None:
         text = f"result of the mapped function{shown_path(found.path)} {found.text}"
-        it.report(frame, found.code, at, text, None, found.related)
+        it.report(frame, found.code, _place(frame, found, at), text, None, _related(found, frame))
+
+
+def _place(frame: Frame, found: Finding, at: int) -> int:
+    return found.place[1] if found.place is not None and found.place[0] == frame.module else at
+
+
+def _related(found: Finding, frame: Frame) -> tuple[tuple[str, int, str], ...]:
+    """Other places to show, among them one in another module where it went wrong."""
+    if found.place is None or found.place[0] == frame.module:
+        return found.related
+    return (*found.related, (*found.place, "here"))
 
 
 def shown_path(path: Sequence[object]) -> str:
@@ -65,16 +79,26 @@ def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> I
             if type_.shape is not None and type_.shape.dialect == "shardtypes":
                 declared = {axis for dim in type_.shape.dims for axis in dim.axes}
                 yield from judge(leaf, declared, set(type_.shape.pending), path)
+                yield from _miscounted(leaf, path)
     elif region.mapped is not None:
         for path, leaf, one in _with_specs(value, region.results, ()):
             if one is not None and is_none(one):
                 yield from judge(leaf, set(), set(), path, frozenset({region.mapped}))
+            yield from _miscounted(leaf, path)
     else:
         for path, leaf, one in _with_specs(value, region.results, ()):
             spec = spec_of(one) if one is not None else None
             if spec is not None and spec.entries is not None and None not in spec.entries:
                 declared = {axis for entry in spec.entries for axis in entry or ()}
                 yield from judge(leaf, declared, set(), path)
+            yield from _miscounted(leaf, path)
+
+
+def _miscounted(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding]:
+    for note in value.notes:
+        if note.code and (note.axis, "miscounted") in value.marks:
+            place = (note.module, note.at)
+            yield Finding(note.code, f"is not what one device would compute: {note.text}", (), path, place)
 
 
 def judge(

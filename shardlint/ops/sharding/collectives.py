@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.sharding.base import ShardingError
 from shardlint.ops.sharding.elementwise import shape_text
-from shardlint.ops.sharding.state import Axes, clean, marks, notes_about, sharded, state, without
+from shardlint.ops.sharding.state import (
+    FACTORED,
+    Axes,
+    clean,
+    kept_notes,
+    marks,
+    notes_about,
+    sharded,
+    state,
+    without,
+)
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Note
 from shardtypes.lang import Size
@@ -23,13 +33,20 @@ class Collective:
     view: View
     place: tuple[str, int]
     grouped: bool = False
-
-    def note(self, text: str) -> list[Note]:
-        return [Note(axis, text, *self.place) for axis in self.axes]
+    among: bool = False  # the value is one of several in a tree
 
 
 class ReplicatedSum(ShardingError):
     """A sum over devices that all hold the same: a mistake unless the program divides by their number."""
+
+
+def _dimension(value: ArrayValue, one: Collective, number: int, count: int) -> int:
+    """A dimension number, made non-negative. Raises ShardingError where it is none of ``count``."""
+    if not -count <= number < count:
+        least = f"-{count}..{count - 1}" if count else "none"
+        text = f"{one.name}: dimension {number} is out of range for {_shown(one, value)} ({least})"
+        raise ShardingError("ST208", text)
+    return number % count
 
 
 def _shown(one: Collective, value: ArrayValue) -> str:
@@ -61,7 +78,7 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
         return blurred(value, one)
     exact = {"lax.psum": _awaits_sum, "lax.pmean": _awaits_mean}.get(one.name, _same)
     odd = [axis for axis in one.axes if not exact(value, axis)]
-    return scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd)
+    return miscounted(scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd), value, one)
 
 
 def _awaits_sum(value: ArrayValue, axis: str) -> bool:
@@ -81,10 +98,44 @@ def scaled(value: ArrayValue, axes: Iterable[str]) -> ArrayValue:
     return replace(value, marks=value.marks | {(axis, "scaled") for axis in axes})
 
 
+def miscounted(result: ArrayValue, value: ArrayValue, one: Collective) -> ArrayValue:
+    """What a collective made of the value, with the marks of what it certainly did not complete.
+
+    Nothing is said of a value that had a factor before, nor of averages over devices of what a program may well
+    average: one of several values of a tree, or a plain total where no annotation says how its terms are split.
+    """
+    if FACTORED in value.marks:
+        return result
+    found = {axis: wrong for axis in one.axes if (wrong := _wrong_count(value, axis, one)) is not None}
+    notes = [Note(axis, text, *one.place, code) for axis, (code, text) in found.items()]
+    kept = frozenset((axis, "miscounted") for axis in found)
+    return replace(result, marks=result.marks | kept, notes=kept_notes((*notes, *result.notes)))
+
+
+def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, str] | None:
+    """The code of the finding that a reduction over the axis may become, and its text."""
+    kinds = marks(value, axis)
+    sums = one.name in ("lax.psum", "lax.psum_scatter")
+    devices = f"the number of devices along {axis}"
+    if state(value, axis) == "replicated" and sums and not value.constant:
+        return "ST303", f"{one.name} over {axis} of a value that is the same on all of them multiplies by {devices}"
+    if state(value, axis) != "pending":
+        return None
+    if "mean" in kinds and sums:
+        return "ST304", f"{one.name} of an average that awaits its pmean over {axis} multiplies it by {devices}"
+    if "biased" in kinds and sums:
+        return "ST304", f"{one.name} over {axis} counts what was added to the awaited sum once for every device"
+    if "mean" in kinds or one.name != "lax.pmean":
+        return None
+    if "reduction" in kinds and (one.among or not (value.dims or one.view.declares)):
+        return None
+    return "ST304", f"{one.name} of a sum that awaits its psum over {axis} divides it by {devices}"
+
+
 def refuse_replicated(value: ArrayValue, one: Collective) -> None:
     """Raises ReplicatedSum where every device has the whole value already."""
     again = [] if one.grouped else same_everywhere(value, one)
-    if again:
+    if again and FACTORED not in value.marks:
         times = " times ".join(str(one.view.size(axis)).strip("|") for axis in again)
         numbered = all(one.view.size(axis).constant is not None for axis in again)
         factor = times if numbered else f"the size of {_over(again)}"
@@ -109,12 +160,10 @@ def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Array
     count = one.view.count(one.axes)
     if not tiled:
         result = scaled(without(_axes(value, one.axes), one.axes), one.axes)
-        at = dim % (rank + 1)
+        at = _dimension(value, one, dim, rank + 1)
         assert result.dims is not None
         return replace(result, dims=(*result.dims[:at], Dimension(count, ()), *result.dims[at:]), constant=False)
-    if not -rank <= dim < rank:
-        return replace(blurred(value, one), dims=None)
-    dim %= rank
+    dim = _dimension(value, one, dim, rank)
     _check_gathered(value, one, dim)
     old = value.dims[dim]
     result = without(_axes(value, one.axes), one.axes)
@@ -149,11 +198,11 @@ def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
 
 def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> ArrayValue:
     """``psum_scatter``."""
-    if value.dims is None or one.grouped or not -len(value.dims) <= dim < len(value.dims):
+    if value.dims is None or one.grouped:
         return replace(blurred(value, one), dims=None)
-    dim %= len(value.dims)
+    dim = _dimension(value, one, dim, len(value.dims))
     odd = [axis for axis in one.axes if not _awaits_sum(value, axis)]
-    result = scaled(without(_axes(value, one.axes), one.axes), odd)
+    result = miscounted(scaled(without(_axes(value, one.axes), one.axes), odd), value, one)
     assert result.dims is not None
     old = result.dims[dim]
     if not tiled:
@@ -169,9 +218,11 @@ def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Arra
 def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled: bool) -> ArrayValue:
     """``all_to_all``. Raises ShardingError where it joins a dimension that is not the split one."""
     rank = len(value.dims or ())
-    if value.dims is None or one.grouped or not (-rank <= split < rank and -rank <= joined < rank):
+    if value.dims is None or one.grouped:
         return replace(blurred(value, one), dims=None)
-    split, joined = split % rank, joined % rank
+    if not tiled and joined < 0:
+        return replace(blurred(value, one), dims=None)  # what that means differs between releases of JAX
+    split, joined = _dimension(value, one, split, rank), _dimension(value, one, joined, rank)
     if not tiled:
         dims = list(blurred(value, one).dims or ())
         dims.pop(split)
@@ -208,6 +259,7 @@ def permuted(value: ArrayValue, one: Collective) -> ArrayValue:
     return replace(
         value, varying=value.varying | moved, unclear=value.unclear.plus(same), constant=False,
         pending=(value.pending or frozenset()) - frozenset(same),
+        marks=value.marks - {(axis, "mapped") for axis in one.axes},
     )  # fmt: skip
 
 

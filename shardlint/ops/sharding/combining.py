@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from shardlint.axis_set import AxisSet
 from shardlint.ops.sharding.base import Op, ShardingError
-from shardlint.ops.sharding.state import Axes, axes_met, marks, notes_about, settled, state
-from shardlint.values import ArrayValue, Note
+from shardlint.ops.sharding.state import FACTORED, LASTING, Axes, axes_met, marks, notes_about, settled, state
+from shardlint.values import ArrayValue, Note, ScalarValue
 
 Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"]
 """How a function treats its operands.
@@ -19,6 +19,14 @@ Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlin
 
 
 LOCAL = frozenset({"local", "softmax", "scan"})
+
+#: Functions of which a factor of the operand is none of the result.
+_SATURATING = frozenset(
+    "tanh gelu silu swish sigmoid logistic relu6 softmax log_softmax standardize elu selu celu mish sin cos erf "
+    "softplus log_sigmoid soft_sign hard_tanh hard_silu hard_swish hard_sigmoid".split()
+)
+#: Functions whose result does not depend on a positive factor of the operand.
+_SCALELESS = frozenset("sign argmax argmin nanargmax nanargmin argsort standardize".split())
 
 
 def combined(
@@ -36,7 +44,8 @@ def combined(
     pending: set[str] = set()
     varying: set[str] = set()
     unclear: set[str] = set()
-    kept: set[tuple[str, str]] = set()
+    factor = _has_factor(op, kind, operands)
+    kept: set[tuple[str, str]] = {FACTORED} if factor else set()
     for axis in sorted(met):
         outcome, refined = _over(op, axis, kind, operands)
         lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
@@ -49,13 +58,38 @@ def combined(
         elif outcome == "unclear":
             unclear.add(axis)
         kept |= {(axis, mark) for mark in refined}
-        kept |= {(axis, "scaled") for o in operands if (axis, "scaled") in o.marks}
+        kept |= {(axis, mark) for mark in _lasting(op, axis, kind, operands, factor)}
     every = any(o.unclear.all_but for o in operands)
     rest = AxisSet(frozenset(met - unclear), True) if every else AxisSet(frozenset(unclear))
     return settled(
         out, axes, pending=pending, varying=varying, unclear=rest, marks=kept,
         constant=all(o.constant for o in operands), notes=_notes(operands),
     )  # fmt: skip
+
+
+def _has_factor(op: Op, kind: Kind, operands: Sequence[ArrayValue]) -> bool:
+    """Whether a number of devices may be a factor of the result."""
+    if any(FACTORED in o.marks for o in operands):
+        return op.last not in _SATURATING
+    if kind in ("multiply", "divide"):
+        return any(o.dims is None or not o.dims or o.constant for o in operands)
+    if kind != "add":
+        return False
+    # the logarithm of one may be added to a logarithm; a number as written is hardly one
+    number = any(isinstance(value, ScalarValue) for value in op.call.args.values())
+    return number or any(o.constant and not o.dims for o in op.operands)
+
+
+def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], factor: bool) -> frozenset[str]:
+    """The marks of the operands that outlast reductions. A wrong count does not outlast what may make up for it."""
+    found = [marks(o, axis) & LASTING for o in operands]
+    outlasting = frozenset[str]().union(*found)
+    repaired = kind == "test" or op.last in _SCALELESS
+    if kind in ("multiply", "divide"):
+        repaired |= any(state(o, axis) == "unclear" for o in operands)
+    if kind == "divide":
+        repaired |= all("miscounted" in one for one in found)
+    return outlasting - {"miscounted"} if factor or repaired else outlasting
 
 
 def _notes(operands: Sequence[ArrayValue]) -> list[Note]:
@@ -76,7 +110,10 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
             return tainted, local
         if "unclear" in states:
             return "unclear", frozenset()
-        return ("varying" if "varying" in states else "replicated"), local
+        if "varying" not in states:
+            return "replicated", local
+        examples = all(s == "replicated" or "mapped" in marks(o, axis) for o, s in zip(operands, states, strict=True))
+        return "varying", local | {"mapped"} if examples else local
     if "unclear" in states:
         return "unclear", frozenset()
     return _awaited(op, axis, kind, operands, states, awaited)
@@ -110,7 +147,8 @@ def _awaited(
         if not all("lone" in one for one in refined) or len(awaited) > 1 or others:
             every -= {"lone"}
         if others and "mean" not in first:
-            every |= {"offset"}
+            plain = all(not o.constant and FACTORED not in o.marks for o in others)
+            every |= {"offset", "biased"} if plain else {"offset"}
         return "pending", every
     if kind == "multiply":
         if len(awaited) > 1:

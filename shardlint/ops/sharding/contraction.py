@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from shardlint.ops.arrays import ONE
 from shardlint.ops.contraction import parse_equation
-from shardlint.ops.registry import OpError, static_str
+from shardlint.ops.registry import Call, OpError, static_str
 from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import clash, explained
-from shardlint.ops.sharding.state import Axes, clean
+from shardlint.ops.sharding.state import LASTING, Axes, clean
 from shardlint.values import ArrayValue, Dimension
 
 Letters = Sequence[Sequence[str]]
@@ -57,7 +57,7 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
         else:
             varying.add(axis)
         notes.append(op.note(axis, f"contracted here over a dimension that is split over {axis}"))
-    marks = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] == "scaled")
+    marks = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in LASTING)
     return replace(
         result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=marks,
         notes=tuple(notes),
@@ -65,32 +65,32 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
 
 
 def einsum(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
-    letters = _letters(op)
+    letters = letters_of(op.call, op.operands)
     return unknown(out) if letters is None else contracted(op, out, op.operands, *letters)
 
 
-def _letters(op: Op) -> tuple[list[list[str]], list[str]] | None:
+def letters_of(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
     """Letters of the operands and of the result, an ellipsis written out."""
-    if op.last == "einsum":
-        return _of_equation(op)
-    a, b = (op.operands[0].dims, op.operands[1].dims) if len(op.operands) == 2 else (None, None)
+    if call.last == "einsum":
+        return _of_equation(call, operands)
+    a, b = (operands[0].dims, operands[1].dims) if len(operands) == 2 else (None, None)
     if a is None or b is None or not a or not b:
         return None
-    if op.last in ("matmul", "dot", "inner"):
-        return _of_matmul(op.last, len(a), len(b))
+    if call.last in ("matmul", "dot", "inner"):
+        return _of_matmul(call.last, len(a), len(b))
     return None
 
 
-def _of_equation(op: Op) -> tuple[list[list[str]], list[str]] | None:
-    text = static_str(op.call.get("subscripts"))
+def _of_equation(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
+    text = static_str(call.get("subscripts"))
     if text is None:
         return None
-    equation = parse_equation(op.call, text)
-    if len(equation.inputs) != len(op.operands):
+    equation = parse_equation(call, text)
+    if len(equation.inputs) != len(operands):
         return None
     inputs = []
     width = 0
-    for letters, operand in zip(equation.inputs, op.operands, strict=True):
+    for letters, operand in zip(equation.inputs, operands, strict=True):
         if operand.dims is None:
             return None
         extra = len(operand.dims) - len([letter for letter in letters if letter != "..."])
@@ -124,7 +124,7 @@ def _of_matmul(name: str, left: int, right: int) -> tuple[list[list[str]], list[
 def explain(op: Op, error: OpError) -> OpError | None:
     """Contracted dimensions that differ because one of them is split, or they are split differently."""
     try:
-        letters = _letters(op)
+        letters = letters_of(op.call, op.operands)
     except OpError:
         return None
     if letters is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.axis_set import EVERY_AXIS
@@ -10,7 +11,7 @@ from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
-from shardlint.ops.sharding.state import Axes, clean, sharded, state
+from shardlint.ops.sharding.state import FACTORED, Axes, clean, sharded, state
 from shardlint.ops.sharding.structure import followed
 from shardlint.values import ArrayValue, IntValue, SequenceValue, SliceValue, Value
 
@@ -122,6 +123,7 @@ def updated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     awaited = result.pending or frozenset()
     if awaited and op.last not in ("multiply", "mul", "divide"):  # what is written counts once for every device
         result = replace(result, pending=frozenset(), unclear=result.unclear.plus(awaited))
+    result = replace(result, marks=_written(op, result, [*indices, *values]))
     if not split and not any(o.varying for o in [*indices, *values]):
         return replace(result, constant=target.constant and all(o.constant for o in [*indices, *values]))
     varying = frozenset[str]().union(*(o.varying for o in [*indices, *values]))
@@ -139,6 +141,17 @@ def updated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         result, pending=frozenset(pending), varying=result.varying | (varying - split), marks=frozenset(marks),
         unclear=unclear, notes=tuple(notes), constant=False,
     )  # fmt: skip
+
+
+def _written(op: Op, result: ArrayValue, others: Sequence[ArrayValue]) -> frozenset[tuple[str, str]]:
+    """The marks of an array into which others were written."""
+    kept = {mark for mark in result.marks if mark[1] != "mapped" or all(_only_mapped(o, mark[0]) for o in others)}
+    scales = op.last in ("multiply", "mul", "divide", "power") or any(FACTORED in o.marks for o in others)
+    return frozenset(kept | {FACTORED} if scales else kept)
+
+
+def _only_mapped(value: ArrayValue, axis: str) -> bool:
+    return state(value, axis) == "replicated" or (axis, "mapped") in value.marks
 
 
 def _plain_index(value: Value) -> bool:

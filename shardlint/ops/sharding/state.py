@@ -6,12 +6,18 @@ Marks refine the state over an axis:
 - ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table;
 - ``offset``: something replicated was added to a pending sum, which reducing will count once for every device;
 - ``reduction``: pending by a reduction that the program writes out (``jnp.sum``), not by a contraction;
+- ``biased``: an ``offset`` that is neither a constant nor was divided before;
 - ``scaled``: over this axis the value is what a collective made of something other than a sum or an average that
   awaited it; it may be the same on all devices, but not what one device alone would compute;
+- ``miscounted``: a collective that does not complete what was pending made the value wrong by a factor, or counted one
+  term for every device; a note says which. Multiplied by a factor it may be right again;
+- ``mapped``: varying, because a dimension with this axis is mapped over by ``vmap``, and for no other reason;
 - ``split``: a dimension has the axis; where that dimension is gone without a model saying what became of the axis,
   nothing is known;
 - ``local``: an operation that needs a whole dimension was done on every device's part, with nothing since that could
   have made up for it; ``softmax`` or ``scan`` (``cumsum``, ``sort``) if it was one of these.
+
+One mark is about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices.
 """
 
 from __future__ import annotations
@@ -25,6 +31,11 @@ from shardlint.values import ArrayValue, Dimension, Note
 
 State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
 Axes: TypeAlias = "tuple[str, ...] | None"
+
+LASTING = frozenset({"scaled", "miscounted"})
+"""Marks that a reduction over their axis leaves as they are."""
+
+FACTORED = ("", "factored")
 
 
 def state(value: ArrayValue, axis: str) -> State:
@@ -54,7 +65,7 @@ def axes_met(values: Iterable[ArrayValue]) -> set[str]:
     for value in values:
         met |= sharded(value) | (value.pending or frozenset()) | value.varying | value.unclear.names
         met |= {axis for axis, _ in value.marks}
-    return met
+    return met - {FACTORED[0]}
 
 
 def marks(value: ArrayValue, axis: str) -> frozenset[str]:
@@ -64,7 +75,8 @@ def marks(value: ArrayValue, axis: str) -> frozenset[str]:
 def notes_about(value: ArrayValue, axes: Iterable[str]) -> tuple[tuple[str, int, str], ...]:
     """Related places of a finding about these axes, as events carry them."""
     wanted = frozenset(axes)
-    return tuple(dict.fromkeys((n.module, n.at, n.text) for n in value.notes if n.axis in wanted and n.at >= 0))
+    found = (n for n in value.notes if n.axis in wanted and n.at >= 0 and not n.code)
+    return tuple(dict.fromkeys((n.module, n.at, n.text) for n in found))
 
 
 def settled(
@@ -88,8 +100,13 @@ def settled(
     kept = frozenset(mark for mark in marks if mark[1] != "split") | split_marks(found)
     return replace(
         value, dims=dims, manual=True, numpy=False, pending=left, varying=frozenset(varying) - left, unclear=unclear,
-        marks=kept, constant=constant, notes=tuple(dict.fromkeys(notes))[:12],
+        marks=kept, constant=constant, notes=kept_notes(notes),
     )  # fmt: skip
+
+
+def kept_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """A dozen of the notes at most; those that may become findings come first."""
+    return tuple(sorted(dict.fromkeys(notes), key=lambda note: not note.code)[:12])
 
 
 def split_marks(axes: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -105,8 +122,9 @@ def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:
     return replace(
         a, pending=(a.pending or frozenset()) & frozenset(same), varying=a.varying & frozenset(same),
         unclear=(a.unclear | b.unclear).plus(met - same), constant=a.constant and b.constant,
-        marks=frozenset(m for m in a.marks if m[0] in same) | split_marks(lost & sharded(b)),
-        notes=tuple(dict.fromkeys((*a.notes, *b.notes)))[:12],
+        marks=frozenset(m for m in a.marks if m[0] in same) | split_marks(lost & sharded(b))
+        | ({FACTORED} & (a.marks | b.marks)),
+        notes=kept_notes((*a.notes, *b.notes)),
     )  # fmt: skip
 
 
@@ -116,6 +134,6 @@ def without(value: ArrayValue, axes: Iterable[str]) -> ArrayValue:
     return replace(
         value, pending=(value.pending or frozenset()) - gone, varying=value.varying - gone,
         unclear=value.unclear.minus(gone),
-        marks=frozenset(m for m in value.marks if m[0] not in gone or m[1] == "scaled"),
-        notes=tuple(n for n in value.notes if n.axis not in gone),
+        marks=frozenset(m for m in value.marks if m[0] not in gone or m[1] in LASTING),
+        notes=tuple(n for n in value.notes if n.axis not in gone or n.code),
     )  # fmt: skip
