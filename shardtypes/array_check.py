@@ -14,7 +14,7 @@ from jax.sharding import SingleDeviceSharding
 
 from shardtypes import _stats, messages
 from shardtypes.compiled import install_in_time
-from shardtypes.errors import ShapeError
+from shardtypes.errors import ShapeError, ShardTypeError
 from shardtypes.lang import Dim, Shape
 from shardtypes.logical_axes import rules_in_force as rules
 from shardtypes.meshes import View
@@ -60,11 +60,18 @@ def _plan(dims: tuple[Dim, ...]) -> tuple[tuple[int, Any, Dim], ...]:
     return tuple(steps)
 
 
+def _names(dim: Dim) -> list[str]:
+    if dim.kind == "variadic":
+        return [f"*{dim.name}"] if dim.name is not None else []
+    return sorted(dim.size.symbols) if dim.size is not None else []
+
+
 class ArraySpec:
     """A compiled array annotation. Made once per distinct annotation and shared by all who use it."""
 
     __slots__ = (
-        "axes", "dtype", "plan", "rank", "shape", "sharded", "simple", "text", "variadic", "verdicts", "wanted_dtype",
+        "axes", "dtype", "names", "plan", "rank", "shape", "sharded", "simple", "text", "variadic", "verdicts",
+        "wanted_dtype",
     )  # fmt: skip
 
     def __init__(self, dtype: type[ArrayDType], shape: Shape, text: str) -> None:
@@ -78,6 +85,8 @@ class ArraySpec:
         self.plan = _plan(shape.dims)
         # Binds plain names only: they are then all that a failed check has to undo.
         self.simple = self.variadic is None and all(kind in (NAME, CONSTANT, ANYTHING) for kind, _, _ in self.plan)
+        # All names in it, as tables have them, for messages.
+        self.names = tuple(dict.fromkeys(name for dim in shape.dims for name in _names(dim)))
         self.axes = tuple(dim.axes for dim in shape.dims)
         self.sharded = bool(shape.axes)
         self.wanted_dtype: np.dtype[Any] | None = numpy_dtype(dtype)
@@ -109,10 +118,12 @@ class ArraySpec:
             self._check_sizes(shape, table, value, site)
             plain = kind_of_value is ArrayImpl and type(value.sharding) is SingleDeviceSharding
             if self.sharded or not (plain or (traced and nothing_known(value, described))) or rules():
-                check_sharding(self, value, view, site)
+                check_sharding(self, value, table, view, site)
             if table.deferred:
                 settle(table)
-        except Exception:
+        except Exception as error:
+            if isinstance(error, ShardTypeError) and not error.bindings:
+                error.bindings = table.bound(self.names)
             if mark is not None:
                 table.rollback(mark)
             else:
@@ -134,12 +145,11 @@ class ArraySpec:
                     sizes[want] = got
                     places[want] = (site, index)
                 elif bound != got:
-                    self._size_error(index, want, bound, got, table, value, site)
+                    self._size_error(index, want, bound, got, value, site)
             elif kind == CONSTANT:
                 if want != got:
-                    raise ShapeError(
-                        messages.size_differs(index, str(want), got, (), self.text, messages.describe(value)), site
-                    )
+                    said = messages.size_differs(index, str(want), got, self.text, messages.describe(value))
+                    raise ShapeError(said, site, messages.OTHER_SIZE)
             elif kind != ANYTHING:
                 self._expression(index, kind, want, got, table, value, site)
             index += 1
@@ -154,7 +164,8 @@ class ArraySpec:
             return
         want = self.dtype.__name__
         got = messages.short_dtype(dtype)
-        raise ShapeError(messages.wrong_dtype(want, got, self.text, messages.describe(value)), site)
+        said = messages.wrong_dtype(want, got, self.text, messages.describe(value))
+        raise ShapeError(said, site, messages.other_dtype(self.wanted_dtype))
 
     def _global_shape(self, shape: tuple[Any, ...], view: View, site: Site) -> tuple[Any, ...]:
         """Local sizes times the sizes of their axes."""
@@ -190,7 +201,8 @@ class ArraySpec:
         at, count = self.variadic, len(shape) - self.rank + 1
         if at is None or count < 0:
             want = str(self.rank) if at is None else f"at least {self.rank - 1}"
-            raise ShapeError(messages.wrong_rank(want, len(shape), self.text, messages.describe(value)), site)
+            said = messages.wrong_rank(want, len(shape), self.text, messages.describe(value))
+            raise ShapeError(said, site, messages.OTHER_RANK)
         name = self.shape.dims[at].name
         middle = shape[at : at + count]
         if name is not None:
@@ -199,30 +211,14 @@ class ArraySpec:
                 table.variadics[name] = middle
                 table.places["*" + name] = (site, at)
             elif bound != middle:
-                place = table.place("*" + name)
-                raise ShapeError(
-                    messages.size_differs(
-                        at,
-                        f"*{name}",
-                        middle,
-                        ((f"*{name}", bound, place),),
-                        self.text,
-                        messages.describe(value),
-                        site.function,
-                    ),
-                    site,
-                )
+                said = messages.size_differs(at, f"*{name}", middle, self.text, messages.describe(value))
+                raise ShapeError(said, site, clash={"*" + name})
         return self.plan[:at] + ((ANYTHING, None, self.shape.dims[at]),) * count + self.plan[at + 1 :]
 
-    def _size_error(self, dim: int, name: str, want: Any, got: Any, table: Table, value: Any, site: Site) -> None:
+    def _size_error(self, dim: int, name: str, want: Any, got: Any, value: Any, site: Site) -> None:
         __tracebackhide__ = True
-        place = table.place(name)
-        raise ShapeError(
-            messages.size_differs(
-                dim, f"{name} = {want}", got, ((name, want, place),), self.text, messages.describe(value), site.function
-            ),
-            site,
-        )
+        said = messages.size_differs(dim, f"{name} = {want}", got, self.text, messages.describe(value))
+        raise ShapeError(said, site, clash={name})
 
     def _expression(self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site) -> None:
         __tracebackhide__ = True
@@ -237,13 +233,8 @@ class ArraySpec:
             return
         want = size.evaluate(table.sizes)
         if want != got:
-            places = [(name, table.sizes[name], table.place(name)) for name in sorted(size.symbols)]
-            raise ShapeError(
-                messages.size_differs(
-                    index, f"{size} = {want}", got, places, self.text, messages.describe(value), site.function
-                ),
-                site,
-            )
+            said = messages.size_differs(index, f"{size} = {want}", got, self.text, messages.describe(value))
+            raise ShapeError(said, site, clash=size.symbols)
 
 
 def settle(table: Table) -> None:
@@ -256,13 +247,12 @@ def settle(table: Table) -> None:
         want = item.size.evaluate(table.sizes)
         if want != item.actual:
             table.deferred.clear()
-            places = [(name, table.sizes[name], table.place(name)) for name in sorted(item.size.symbols)]
-            raise ShapeError(
-                messages.size_differs(
-                    item.binding.dim or 0, f"{item.size} = {want}", item.actual, places, item.declared, str(item.actual)
-                ),
-                item.binding.site,
+            said = messages.size_differs(
+                item.binding.dim or 0, f"{item.size} = {want}", item.actual, item.declared, str(item.actual)
             )
+            error = ShapeError(said, item.binding.site, clash=item.size.symbols)
+            error.bindings = table.bound(sorted(item.size.symbols))
+            raise error
     table.deferred[:] = waiting
 
 

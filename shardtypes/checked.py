@@ -21,6 +21,7 @@ from typeguard import TypeCheckMemo, _suppression
 from shardtypes import _stats
 from shardtypes.annotation_checks import CONFIG, Checker, compile_annotation
 from shardtypes.array_check import abandon
+from shardtypes.errors import ShardTypeError
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import View, current_view
@@ -198,6 +199,9 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
                     check(result, table, view, site)
                 if table.deferred:
                     abandon(table)
+            except ShardTypeError as error:
+                error.left_call(())
+                raise
             finally:
                 leave_table(token)
         else:
@@ -208,8 +212,8 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
                 if plan.result is not None:
                     check, site = plan.result
                     check(result, table, view, site)
-            except BaseException:
-                table.rollback(mark)
+            except BaseException as error:
+                table.fail(mark, error)
                 raise
         if _stats.recording:
             _stats.count_function(f"{function.__module__}.{checks.display}")
@@ -233,6 +237,7 @@ def _wrap_coroutine(checks: _Checks) -> Any:
         if table is None or checks.fresh:
             table = Table()
             token = enter_table(table)
+        mark = table.mark()
         try:
             _check_arguments(plan, args, kwargs, table, view)
             result = await function(*args, **kwargs)
@@ -242,6 +247,9 @@ def _wrap_coroutine(checks: _Checks) -> Any:
             if _stats.recording:
                 _stats.count_function(f"{function.__module__}.{checks.display}")
             return result
+        except BaseException as error:
+            table.fail(mark, error)
+            raise
         finally:
             if token is not None:
                 leave_table(token)

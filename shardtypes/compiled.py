@@ -29,7 +29,7 @@ from jax._src.tree_util import broadcast_prefix  # no public one in the oldest J
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
 from shardtypes.errors import ShardingError
-from shardtypes.scopes import Site
+from shardtypes.scopes import Bound, Site
 
 if TYPE_CHECKING:
     from shardtypes.array_check import ArraySpec
@@ -138,7 +138,9 @@ def collecting() -> Iterator[Collector]:
         _collector.reset(token)
 
 
-def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, site: Site) -> None:
+def request(
+    spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, bindings: tuple[Bound, ...], site: Site
+) -> None:
     """Have a traced value's sharding compared when it is compiled."""
     from shardtypes.sharding_check import compare_named, count_agreement  # the two call each other
 
@@ -181,11 +183,11 @@ def request(spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, sit
                 count_agreement(spec, mesh_sizes(mesh), site)
             collector.add(None)
             return
-        actual = f"{messages.short_dtype(dtype)}[{', '.join(str(lies).split())}]"
+        actual = messages.described(dtype, lies)
         advice = "correct the annotation or the in_shardings, or add a with_sharding_constraint"
-        collector.add(
-            ShardingError(messages.sharding_differs(reason, spec.text, actual, _mesh_text(mesh), advice), site)
-        )
+        error = ShardingError(messages.sharding_differs(reason, spec.text, actual, _mesh_text(mesh)), site, advice)
+        error.bindings = bindings
+        collector.add(error)
 
     with core.set_current_trace(traced._trace):
         jax.debug.inspect_array_sharding(traced, callback=answer)

@@ -6,25 +6,45 @@ All of them are ``typeguard.TypeCheckError``, so that one ``except`` catches wha
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from typeguard import TypeCheckError
 
 from shardtypes.lang import ShapeSyntaxError
+from shardtypes.messages import SCOPE_HINT, other_size
 
 if TYPE_CHECKING:
-    from shardtypes.scopes import Site
+    from shardtypes.scopes import Bound, Site
 
 # How typeguard names the place that `site` names already, with the function.
 _PLACES = ('argument "', "the return value", "value assigned to", "the yielded value", "the value sent")
 
 
 class ShardTypeError(TypeCheckError):
-    """A value does not have the type that its annotation declares. ``site`` is where it was met, if known."""
+    """A value does not have the type that its annotation declares.
 
-    def __init__(self, message: str, site: Site | None = None) -> None:
+    ``site`` is where it was met, if known; ``bindings`` are the names in its annotation with their sizes, and where
+    they got them; ``clash`` those of them that it contradicts; ``advice`` is what to do.
+    """
+
+    bindings: tuple[Bound, ...] = ()
+    clash: frozenset[str] = frozenset()
+    advice: str = ""
+    _shared: bool | None = None
+
+    def __init__(
+        self, message: str, site: Site | None = None, advice: str = "", clash: Collection[str] = frozenset()
+    ) -> None:
         super().__init__(message)
         self.site = site
+        self.advice = advice
+        self.clash = frozenset(clash)
+
+    def left_call(self, older: Collection[str]) -> None:
+        """Note that the call in which this was found ends; ``older`` are the names that were bound before it."""
+        if self._shared is None:
+            self._shared = not self.clash.isdisjoint(older)
 
     def __str__(self) -> str:
         path = [step for step in self._path if self.site is None or not step.startswith(_PLACES)]
@@ -33,7 +53,24 @@ class ShardTypeError(TypeCheckError):
         if self.site is not None and str(self.site):
             path.append(str(self.site))
         head = " of ".join(path)
-        return f"{head}: {self.args[0]}" if head else str(self.args[0])
+        text = f"{head}: {self.args[0]}" if head else str(self.args[0])
+        # A name that is contradicted by the place that bound it was bound in another call, or another dimension.
+        own = [b for b in self.bindings if b.place.site == self.site and b.name not in self.clash]
+        elsewhere = [b for b in self.bindings if b not in own]
+        lines = [text, *(f"  {bound}" for bound in elsewhere)]
+        if own:
+            lines.append(f"  {', '.join(f'{b.name} = {b.size}' for b in own)}, bound here")
+        advice = self.advice
+        if self._shared or any(
+            bound.name in self.clash and self.site is not None and bound.place.site.function != self.site.function
+            for bound in elsewhere
+        ):
+            advice = SCOPE_HINT
+        elif self.clash:
+            advice = other_size(self.clash)
+        if advice:
+            lines.append(f"  {advice}")
+        return "\n".join(lines)
 
 
 class ShapeError(ShardTypeError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from shardtypes.lang.messages import wrong_size
-from shardtypes.scopes import Binding
+
+if TYPE_CHECKING:
+    from shardtypes.layouts import Layout
+    from shardtypes.scopes import Binding
 
 SCOPE_HINT = (
     "names are shared with the caller: if the callee means another size by it, "
@@ -28,22 +31,34 @@ def describe(value: Any) -> str:
 
     if not isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
         return type(value).__name__
-    dims = [str(n) for n in value.shape]
-    tail = ""
-    try:
-        from shardtypes.layouts import layout
-        from shardtypes.meshes import bound_axes, format_mesh
+    from shardtypes.beneath import beneath
+    from shardtypes.layouts import layout
+    from shardtypes.meshes import bound_axes
 
-        if not bound_axes():
-            lies = layout(value)
-            dims = str(lies).split() if lies.dims is not None else dims
-            if lies.mesh is not None:
-                tail = f" on mesh {format_mesh(lies.mesh)}"
-        else:
-            tail = " per device, with " + ", ".join(f"{a}={n}" for a, n in bound_axes().items())
+    bound = bound_axes()
+    if bound:
+        return array_text(value.dtype, value.shape) + f" per device, with {_axes_text(bound)}"
+    try:
+        under = beneath(value)
+        lies = layout(under.value).without(under.mapped) if under is not None else None
     except (TypeError, ValueError):
-        pass  # no layout is known here: the shape alone is what can be said
-    return f"{short_dtype(value.dtype)}[{', '.join(dims)}]{tail}"
+        lies = None  # no layout is known here: the shape alone is what can be said
+    return described(value.dtype, lies) if lies is not None else array_text(value.dtype, value.shape)
+
+
+def described(dtype: Any, lies: Layout) -> str:
+    """An array as an annotation writes it, from its layout: ``f32[16, 64/t] on mesh d=2, t=4``."""
+    text = array_text(dtype, str(lies).split() if lies.dims is not None else lies.shape)
+    return text if lies.mesh is None else f"{text} on mesh {_axes_text(lies.mesh.shape)}"
+
+
+def array_text(dtype: Any, dims: Sequence[Any]) -> str:
+    """``f32[16, 64]``."""
+    return f"{short_dtype(dtype)}[{', '.join(str(n) for n in dims)}]"
+
+
+def _axes_text(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 def declared_actual(declared: str, actual: str) -> str:
@@ -55,7 +70,11 @@ def not_an_array(declared: str, value: Any) -> str:
     """A value that is no JAX array."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
-    hint = "; convert it with jax.numpy.asarray" if kind.__module__.partition(".")[0] == "numpy" else ""
+    hint = ""
+    if kind.__module__.partition(".")[0] == "numpy" or kind in (bool, int, float, complex, list):
+        hint = "; convert it with jax.numpy.asarray"
+    elif value is None:
+        hint = f"; declare {declared} | None if it may be missing"
     return f"expected a jax.Array, {declared}, got {name}{hint}"
 
 
@@ -75,22 +94,28 @@ def wrong_rank(want: str, got: int, declared: str, actual: str) -> str:
     return f"expected {want} dimensions, got {got}" + declared_actual(declared, actual)
 
 
-def size_differs(
-    dim: int,
-    want: str,
-    got: Any,
-    places: Sequence[tuple[str, Any, Binding | None]],
-    declared: str,
-    actual: str,
-    function: str = "",
-) -> str:
-    """A size that is not the declared one; ``places`` are the names in it, their sizes, and where they were bound."""
-    lines = [wrong_size(dim, want, str(got)) + declared_actual(declared, actual)]
-    for name, size, place in places:
-        lines.append(f"  {name} = {size}" + (f", bound by {place}" if place is not None else ""))
-    if any(place is not None and place.site.function != function for _, _, place in places):
-        lines.append(f"  {SCOPE_HINT}")
-    return "\n".join(lines)
+def other_dtype(dtype: Any) -> str:
+    """What to do about a dtype."""
+    return (
+        f"convert it with .astype(jax.numpy.{dtype}), or correct the annotation"
+        if dtype is not None
+        else "convert it with .astype(…), or correct the annotation"
+    )
+
+
+OTHER_RANK = "pass an array of the declared number of dimensions, or correct the annotation"
+OTHER_SIZE = "pass an array of the declared size, or correct the annotation"
+
+
+def other_size(names: Collection[str]) -> str:
+    """What to do about a size that contradicts these names."""
+    known = ", ".join(sorted(names))
+    return f"pass arrays that agree in {known}, or give the dimension another name"
+
+
+def size_differs(dim: int, want: str, got: Any, declared: str, actual: str) -> str:
+    """A size that is not the declared one."""
+    return wrong_size(dim, want, str(got)) + declared_actual(declared, actual)
 
 
 def named_size_differs(name: str, want: Any, got: Any, place: Binding | None) -> str:
@@ -102,7 +127,10 @@ def named_size_differs(name: str, want: Any, got: Any, place: Binding | None) ->
 def unbound_axis(axis: str, bound: Mapping[str, int], declared: str) -> str:
     """An axis that neither the surrounding shard_map/pmap nor the mesh has."""
     known = ", ".join(f"{a}={n}" for a, n in bound.items()) or "none"
-    return f"mesh axis {axis!r} is not bound here; bound axes: {known}\n  declared {declared}"
+    return (
+        f"mesh axis {axis!r} is not bound here; bound axes: {known}\n  declared {declared}\n"
+        f"  run it in shard_map or pmap over {axis!r}, or put a mesh that has it in force"
+    )
 
 
 def abstract_mesh(mesh: str, devices: int) -> str:
@@ -129,11 +157,7 @@ def dropped_by_size(dim: int, size: int, parts: int, axes: Sequence[str], spec: 
     )
 
 
-def sharding_differs(reason: str, declared: str, actual: str, mesh: str, advice: str) -> str:
+def sharding_differs(reason: str, declared: str, actual: str, mesh: str) -> str:
     """Another layout than declared."""
     said = any(words in actual for words in (" on mesh ", " per device, "))
-    return (
-        f"{reason}{declared_actual(declared, actual)}"
-        + (f"\n  mesh     {mesh}" if mesh and not said else "")
-        + (f"\n  {advice}" if advice else "")
-    )
+    return f"{reason}{declared_actual(declared, actual)}" + (f"\n  mesh     {mesh}" if mesh and not said else "")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from asyncio import current_task
 from asyncio.events import _get_running_loop  # the public one raises where none runs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from shardtypes.errors import ShardTypeError
 from shardtypes.lang import Size
 
 P = ParamSpec("P")
@@ -50,6 +52,18 @@ class Binding:
 
     def __str__(self) -> str:
         return f"{self.site}" if self.dim is None else f"{self.site}, dimension {self.dim}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A name (``*name`` of a variadic dimension), its size (sizes), and where it got it."""
+
+    name: str
+    size: Any
+    place: Binding
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.size}, bound by {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,12 @@ class Table:
         found = self.places.get(name)
         return Binding(*found) if found is not None else None
 
+    def bound(self, names: Iterable[str]) -> tuple[Bound, ...]:
+        """What is known of these names."""
+        known = [name for name in names if name in self.places]
+        sizes = [self.variadics[name[1:]] if name.startswith("*") else self.sizes[name] for name in known]
+        return tuple(Bound(n, size, Binding(*self.places[n])) for n, size in zip(known, sizes, strict=True))
+
     def forget_from(self, count: int) -> None:
         """Forget all sizes of names but the first ``count``."""
         while len(self.sizes) > count:
@@ -104,6 +124,12 @@ class Table:
     def mark(self) -> tuple[int, int, int, int]:
         """A point to roll back to."""
         return len(self.sizes), len(self.variadics), len(self.places), len(self.deferred)
+
+    def fail(self, mark: tuple[int, int, int, int], error: BaseException | None) -> None:
+        """End a call that began at ``mark`` with an error: what it bound is forgotten."""
+        if isinstance(error, ShardTypeError):
+            error.left_call([*itertools.islice(self.places, mark[2])])
+        self.rollback(mark)
 
     def rollback(self, mark: tuple[int, int, int, int]) -> None:
         """Forget everything bound since ``mark``."""
@@ -177,16 +203,23 @@ class Scope:
 
 
 class HeldTable:
-    """``with HeldTable(): ...`` holds the table in force, or a fresh one where there is none, for the block."""
+    """``with HeldTable(): ...`` holds the table in force, or a fresh one where there is none, for the block.
 
-    __slots__ = ("_table",)
+    What a block binds that ends with an error is forgotten.
+    """
+
+    __slots__ = ("_mark", "_table")
 
     def __enter__(self) -> None:
-        self._table = None if current_table() is not None else enter_table(Table())
+        table = current_table()
+        self._mark = table.mark() if table is not None else None
+        self._table = table if table is not None else enter_table(Table())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._table is not None:
+        if self._mark is None:
             leave_table(self._table)
+        elif error is not None:
+            self._table.fail(self._mark, error)
 
 
 @contextmanager

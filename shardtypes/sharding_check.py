@@ -26,7 +26,7 @@ from shardtypes.meshes import (
     pending_axes,
     varying_axes,
 )
-from shardtypes.scopes import Site
+from shardtypes.scopes import Site, Table
 
 if TYPE_CHECKING:
     from shardtypes.array_check import ArraySpec
@@ -59,7 +59,7 @@ def nothing_known(value: Any, aval: Any) -> bool:
     return sharding is None or sharding.mesh.empty
 
 
-def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: Site) -> None:
     """Compare the sharding of a value with the annotation. Raises ``ShardingError``."""
     __tracebackhide__ = True
     if isinstance(value, jax.core.Tracer):
@@ -69,7 +69,7 @@ def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         under = beneath(value)
         if under is None or isinstance(under.value, jax.core.Tracer):
             if not view.bound or spec.sharded:
-                _check_traced(spec, value, view, site)
+                _check_traced(spec, value, table, view, site)
             return
     else:
         under = Beneath(value)
@@ -95,7 +95,7 @@ def check_sharding(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         if reason.startswith(SKIPPED):
             _stats.count_not_possible(reason[len(SKIPPED) :])
             return
-        raise ShardingError(_message(spec, reason, value, mesh), site)
+        raise _error(spec, reason, value, mesh, site)
     if _stats.recording:
         count_agreement(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
 
@@ -115,13 +115,15 @@ def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> No
         _stats.cover_layout(site.qualified, site.role, spec.text, mesh)
 
 
-def _message(spec: ArraySpec, reason: str, value: Any, mesh: Any) -> str:
+def _error(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> ShardingError:
+    under = beneath(value)
     advice = (
         "place it with shardtypes.shard(x, T) or jax.device_put, or correct the annotation"
-        if not isinstance(value, jax.core.Tracer)
+        if under is not None and not isinstance(under.value, jax.core.Tracer)
         else "correct the annotation, the in_shardings, or add a with_sharding_constraint"
     )
-    return messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(mesh), advice)
+    said = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(mesh))
+    return ShardingError(said, site, advice)
 
 
 def _unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str, int]) -> str:
@@ -236,7 +238,7 @@ def _names(axes: Any) -> str:
     return "/".join(axes) if isinstance(axes, tuple) else ", ".join(sorted(axes))
 
 
-def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: Site) -> None:
     """Under ``jit``: Explicit axes are part of the type; of Auto axes only the compiler knows."""
     __tracebackhide__ = True
     aval = jax.typeof(value)
@@ -255,7 +257,7 @@ def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     sizes = mesh_sizes(mesh)
     unknown = _unknown_axis(spec, declared, {**sizes, **bound_axes()})
     if unknown:
-        raise ShardingError(_message(spec, unknown, value, mesh), site)
+        raise _error(spec, unknown, value, mesh, site)
     explicit = axes_of_type(own, "Explicit") if own is not None else frozenset()
     if explicit:
         dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
@@ -265,14 +267,14 @@ def _check_traced(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             pending = [a for a in spec.shape.pending if a in explicit]
             reason = compare_named(only, pending, actual, mesh_sizes(own), aval.shape)
             if reason:
-                raise ShardingError(_message(spec, reason, value, own), site)
+                raise _error(spec, reason, value, own, site)
             if _stats.recording:
                 count_agreement(spec, {a: n for a, n in sizes.items() if a in explicit}, site)
     automatic = {a for a in axes_of_type(mesh, "Auto") if sizes[a] > 1} - view.bound.keys()
     if automatic:
         from shardtypes.compiled import request
 
-        request(spec, value, declared, mesh, site)
+        request(spec, value, declared, mesh, table.bound(spec.names), site)
 
 
 def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
@@ -285,7 +287,7 @@ def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     sizes = {**mesh_sizes(view.mesh), **view.bound}
     unknown = _unknown_axis(spec, declared, sizes)
     if unknown:
-        raise ShardingError(_message(spec, unknown, value, view.mesh), site)
+        raise _error(spec, unknown, value, view.mesh, site)
     manual = [a for axes in declared for a in axes or () if a in view.manual and sizes[a] > 1]
     pending = [a for a in spec.shape.pending if a in view.manual and sizes[a] > 1]
     varying = varying_axes(aval)
@@ -304,16 +306,8 @@ def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         else:
             dim = next(i for i, axes in enumerate(declared) if axes and axis in axes)
             reason = f"dimension {dim} is declared sharded over {axis}, but it is the same on every device along {axis}"
-        raise ShardingError(
-            messages.sharding_differs(
-                reason,
-                spec.text,
-                messages.describe(value),
-                format_mesh(view.mesh),
-                "give the argument sharded (in_specs), or declare it unsharded",
-            ),
-            site,
-        )
+        said = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(view.mesh))
+        raise ShardingError(said, site, "give the argument sharded (in_specs), or declare it unsharded")
     unsaid = {a for a in varying if sizes[a] > 1} - set(manual) - set(pending)
     if unsaid and all(axes is not None for axes in declared):
         _stats.count_not_possible("inside shard_map or pmap: a value may vary over an axis that its annotation lacks")
@@ -332,7 +326,7 @@ def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: 
             actual = Layout(tuple(aval.shape), dims, view.mesh, frozenset(), None)
             reason = compare_named(only, (), actual, mesh_sizes(view.mesh), aval.shape)
             if reason:
-                raise ShardingError(_message(spec, reason, value, view.mesh), site)
+                raise _error(spec, reason, value, view.mesh, site)
     if axes_of_type(view.mesh, "Auto") & _axes(declared):
         _stats.count_not_possible("an Auto axis inside a partly manual shard_map")
 

@@ -105,8 +105,11 @@ def test_unions_are_checked_member_by_member() -> None:
     assert str(caught.value) == (
         "f: parameter 'rest': it is none of f32['B'] | f32['M M']\n"
         "  expected 1 dimensions, got 2\n    declared f32['B']\n    actual   f32[3, 2]\n"
+        "    B = 3, bound by f: parameter 'x', dimension 0\n"
+        "    pass an array of the declared number of dimensions, or correct the annotation\n"
         "  dimension 1 is 2, expected M = 3\n    declared f32['M M']\n    actual   f32[3, 2]\n"
-        "    M = 3, bound by f: parameter 'rest', dimension 0"
+        "    M = 3, bound by f: parameter 'rest', dimension 0\n"
+        "    pass arrays that agree in M, or give the dimension another name"
     )
     with pytest.raises(st.ShardTypeError, match="is not an instance of int"):
         f(jnp.ones((3, 3)))

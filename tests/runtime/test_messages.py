@@ -27,7 +27,14 @@ def message(x: object, y: object) -> str:
 
 
 def test_not_an_array() -> None:
-    assert message(1.0, jnp.ones(2)) == "f: parameter 'x': expected a jax.Array, f32['B M'], got float"
+    assert message(1.0, jnp.ones(2)) == (
+        "f: parameter 'x': expected a jax.Array, f32['B M'], got float; convert it with jax.numpy.asarray"
+    )
+    assert message(None, jnp.ones(2)) == (
+        "f: parameter 'x': expected a jax.Array, f32['B M'], got NoneType; "
+        "declare f32['B M'] | None if it may be missing"
+    )
+    assert message("x", jnp.ones(2)) == "f: parameter 'x': expected a jax.Array, f32['B M'], got str"
     assert message(np.ones((2, 2)), jnp.ones(2)) == (
         "f: parameter 'x': expected a jax.Array, f32['B M'], got numpy.ndarray; convert it with jax.numpy.asarray"
     )
@@ -35,20 +42,23 @@ def test_not_an_array() -> None:
 
 def test_wrong_dtype() -> None:
     assert message(jnp.ones((2, 3), jnp.int32), jnp.ones(3)) == (
-        "f: parameter 'x': dtype is i32, expected f32\n  declared f32['B M']\n  actual   i32[2, 3]"
+        "f: parameter 'x': dtype is i32, expected f32\n  declared f32['B M']\n  actual   i32[2, 3]\n"
+        "  convert it with .astype(jax.numpy.float32), or correct the annotation"
     )
 
 
 def test_wrong_rank() -> None:
     assert message(jnp.ones(2), jnp.ones(3)) == (
-        "f: parameter 'x': expected 2 dimensions, got 1\n  declared f32['B M']\n  actual   f32[2]"
+        "f: parameter 'x': expected 2 dimensions, got 1\n  declared f32['B M']\n  actual   f32[2]\n"
+        "  pass an array of the declared number of dimensions, or correct the annotation"
     )
 
 
 def test_wrong_size() -> None:
     assert message(jnp.ones((2, 3)), jnp.ones(4)) == (
         "f: parameter 'y': dimension 0 is 4, expected M = 3\n  declared f32['M']\n  actual   f32[4]\n"
-        "  M = 3, bound by f: parameter 'x', dimension 1"
+        "  M = 3, bound by f: parameter 'x', dimension 1\n"
+        "  pass arrays that agree in M, or give the dimension another name"
     )
 
 
@@ -62,6 +72,7 @@ def test_a_name_that_the_caller_bound_hints_at_scope() -> None:
     assert str(caught.value) == (
         "f: parameter 'x': dimension 0 is 1, expected B = 2\n  declared f32['B M']\n  actual   f32[1, 3]\n"
         "  B = 2, bound by outer: parameter 'x', dimension 0\n"
+        "  M = 3, bound by outer: parameter 'x', dimension 1\n"
         "  names are shared with the caller: if the callee means another size by it, "
         "decorate the callee with @typechecked(scope=True) or @scope"
     )
@@ -85,6 +96,7 @@ def test_sharding(auto_mesh: Mesh) -> None:
     assert str(caught.value) == (
         "g: parameter 'x': dimension 0 is sharded over t, expected sharded over d\n"
         "  declared f32['B/d M']\n  actual   f32[8/t, 16] on mesh d=2, t=4\n"
+        "  B = 8, M = 16, bound here\n"
         "  place it with shardtypes.shard(x, T) or jax.device_put, or correct the annotation"
     )
 
@@ -96,7 +108,8 @@ def test_unbound_axis() -> None:
     with pytest.raises(st.ShapeError) as caught:
         jax.vmap(g, axis_name="i")(jnp.ones((2, 3)))
     assert str(caught.value) == (
-        "g: parameter 'x': mesh axis 'j' is not bound here; bound axes: i=2\n  declared f32['B/j']"
+        "g: parameter 'x': mesh axis 'j' is not bound here; bound axes: i=2\n  declared f32['B/j']\n"
+        "  run it in shard_map or pmap over 'j', or put a mesh that has it in force"
     )
 
 

@@ -158,6 +158,7 @@ def test_in_shard_map(auto_mesh: Mesh) -> None:
     assert str(caught.value) == (
         "sharded: parameter 'x': dimension 0 is declared sharded over d, but it is the same on every device along d\n"
         "  declared f32['B/d M']\n  actual   f32[8, 12] per device, with d=2, t=4\n"
+        "  B = 16, M = 12, bound here\n"
         "  give the argument sharded (in_specs), or declare it unsharded"
     )
 

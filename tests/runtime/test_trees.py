@@ -137,7 +137,8 @@ def test_a_mismatch_names_the_field_and_where_the_size_was_bound() -> None:
         f(Outer(a=Inner(w=jnp.ones((2, 3)), xs=[]), b=jnp.ones(4)))
     assert str(caught.value) == (
         "f: parameter 'p', field 'b': dimension 0 is 4, expected F = 3\n  declared f32['F']\n  actual   f32[4]\n"
-        "  F = 3, bound by f: parameter 'p', field 'a.w', dimension 1"
+        "  F = 3, bound by f: parameter 'p', field 'a.w', dimension 1\n"
+        "  pass arrays that agree in F, or give the dimension another name"
     )
     with pytest.raises(st.ShapeError, match=r"item 1 of f: parameter 'p', field 'a\.xs': dimension 0 is 5"):
         f(Outer(a=Inner(w=jnp.ones((2, 3)), xs=[jnp.ones(2), jnp.ones(5)]), b=jnp.ones(3)))
