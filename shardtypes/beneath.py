@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,10 +25,11 @@ class Beneath:
         return tuple(left)
 
 
-def beneath(value: Any) -> Beneath | None:
-    """The value under the tracers of ``vmap`` and ``grad``; None where JAX does not tell."""
+def layers(value: Any) -> Iterator[Beneath]:
+    """A value, and what lies under each of its tracers of ``vmap`` and ``grad``; ends early where JAX does not tell."""
     mapped: tuple[int, ...] = ()
-    for _ in range(64):
+    while True:
+        yield Beneath(value, mapped)
         kind = type(value).__name__
         if kind in ("JVPTracer", "LinearizeTracer"):
             value = value.primal
@@ -37,8 +38,13 @@ def beneath(value: Any) -> Beneath | None:
             if type(position) is int:
                 mapped = (position, *mapped)
             elif position is not None:
-                return None  # ragged
+                return  # ragged
             value = value.val
         else:
-            return Beneath(value, mapped)
-    return None
+            return
+
+
+def beneath(value: Any) -> Beneath | None:
+    """The value under the tracers of ``vmap`` and ``grad``; None where JAX does not tell."""
+    *_, last = layers(value)
+    return None if type(last.value).__name__ == "BatchTracer" else last

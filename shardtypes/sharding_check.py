@@ -24,7 +24,6 @@ from shardtypes.meshes import (
     format_mesh,
     mesh_sizes,
     pending_axes,
-    varying_axes,
 )
 from shardtypes.scopes import Site, Table
 
@@ -64,7 +63,9 @@ def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: 
     __tracebackhide__ = True
     if isinstance(value, jax.core.Tracer):
         if view.manual:
-            _check_manual(spec, value, view, site)
+            from shardtypes.manual_view import check_manual  # the two call each other
+
+            check_manual(spec, value, view, site)
             return
         under = beneath(value)
         if under is None or isinstance(under.value, jax.core.Tracer):
@@ -95,7 +96,7 @@ def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: 
         if reason.startswith(SKIPPED):
             _stats.count_not_possible(reason[len(SKIPPED) :])
             return
-        raise _error(spec, reason, value, mesh, site)
+        raise difference(spec, reason, value, mesh, site)
     if _stats.recording:
         count_agreement(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
 
@@ -115,7 +116,8 @@ def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> No
         _stats.cover_layout(site.qualified, site.role, spec.text, mesh)
 
 
-def _error(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> ShardingError:
+def difference(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> ShardingError:
+    """The error that says why a value does not lie as declared, and what to do."""
     under = beneath(value)
     advice = (
         "place it with shardtypes.shard(x, T) or jax.device_put, or correct the annotation"
@@ -126,7 +128,8 @@ def _error(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> S
     return ShardingError(said, site, advice)
 
 
-def _unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str, int]) -> str:
+def unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str, int]) -> str:
+    """What to say of an axis that there is not."""
     for axes in (*declared, spec.shape.pending):
         for axis in axes or ():
             if axis not in sizes:
@@ -152,7 +155,7 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
         if type(sharding) is SingleDeviceSharding:
             return SKIPPED + NO_MESH
         return _compare_unnamed(spec, declared, value, sharding)
-    unknown = _unknown_axis(spec, declared, {**sizes, **view.bound})
+    unknown = unknown_axis(spec, declared, {**sizes, **view.bound})
     if unknown:
         return unknown
     if type(sharding) is SingleDeviceSharding:
@@ -163,21 +166,24 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
     if actual.dims is not None:
         own_sizes = mesh_sizes(actual.mesh)
         used = {a for axes in actual.dims for a in axes}
-        if used <= sizes.keys() and all(own_sizes.get(a) == sizes[a] for a in used | _axes(declared) if a in own_sizes):
+        if used <= sizes.keys() and all(
+            own_sizes.get(a) == sizes[a] for a in used | axes_in(declared) if a in own_sizes
+        ):
             return compare_named(declared, spec.shape.pending, actual.without(under.mapped), sizes, shape)
     if under.mapped:
         return SKIPPED + "axis names differ, inside vmap"
     return _compare_maps(declared, actual, reference, value)
 
 
-def _axes(declared: Sequence[Claim]) -> set[str]:
+def axes_in(declared: Sequence[Claim]) -> set[str]:
+    """All axes that an annotation names."""
     return {axis for axes in declared for axis in axes or ()}
 
 
 def _compare_unnamed(spec: ArraySpec, declared: Sequence[Claim], value: Any, sharding: Any) -> str:
     """A sharding without axis names, and no mesh: only 'replicated' can be compared."""
     if sharding.is_fully_replicated:
-        if _axes(declared):
+        if axes_in(declared):
             return "declared sharded, but it is replicated on every device"
         return AGREES
     return (
@@ -255,9 +261,9 @@ def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: S
             _stats.count_not_possible("traced without a mesh in force")
         return
     sizes = mesh_sizes(mesh)
-    unknown = _unknown_axis(spec, declared, {**sizes, **bound_axes()})
+    unknown = unknown_axis(spec, declared, {**sizes, **bound_axes()})
     if unknown:
-        raise _error(spec, unknown, value, mesh, site)
+        raise difference(spec, unknown, value, mesh, site)
     explicit = axes_of_type(own, "Explicit") if own is not None else frozenset()
     if explicit:
         dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
@@ -267,7 +273,7 @@ def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: S
             pending = [a for a in spec.shape.pending if a in explicit]
             reason = compare_named(only, pending, actual, mesh_sizes(own), aval.shape)
             if reason:
-                raise _error(spec, reason, value, own, site)
+                raise difference(spec, reason, value, own, site)
             if _stats.recording:
                 count_agreement(spec, {a: n for a, n in sizes.items() if a in explicit}, site)
     automatic = {a for a in axes_of_type(mesh, "Auto") if sizes[a] > 1} - view.bound.keys()
@@ -275,81 +281,3 @@ def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: S
         from shardtypes.compiled import request
 
         request(spec, value, declared, mesh, table.bound(spec.names), site)
-
-
-def _check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
-    """Inside ``shard_map`` and ``pmap``: the varying axes are an upper bound of where a value differs."""
-    __tracebackhide__ = True
-    aval = jax.typeof(value)
-    declared = claims(spec, len(aval.shape))
-    if declared is None:
-        return
-    sizes = {**mesh_sizes(view.mesh), **view.bound}
-    unknown = _unknown_axis(spec, declared, sizes)
-    if unknown:
-        raise _error(spec, unknown, value, view.mesh, site)
-    manual = [a for axes in declared for a in axes or () if a in view.manual and sizes[a] > 1]
-    pending = [a for a in spec.shape.pending if a in view.manual and sizes[a] > 1]
-    varying = varying_axes(aval)
-    if varying is None:
-        if manual or pending:
-            _stats.count_not_possible("inside shard_map or pmap with check_vma=False: JAX does not track varying axes")
-        return
-    for axis in (*manual, *pending):
-        if axis in varying or axis in pending_axes(aval):
-            continue
-        if not _comes_from_arguments(value):
-            _stats.count_not_possible("a constant inside shard_map: the same on every device by construction")
-            continue
-        if axis in pending:
-            reason = f"declared pending over {axis}, but it is the same on every device along {axis}"
-        else:
-            dim = next(i for i, axes in enumerate(declared) if axes and axis in axes)
-            reason = f"dimension {dim} is declared sharded over {axis}, but it is the same on every device along {axis}"
-        said = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(view.mesh))
-        raise ShardingError(said, site, "give the argument sharded (in_specs), or declare it unsharded")
-    unsaid = {a for a in varying if sizes[a] > 1} - set(manual) - set(pending)
-    if unsaid and all(axes is not None for axes in declared):
-        _stats.count_not_possible("inside shard_map or pmap: a value may vary over an axis that its annotation lacks")
-    _check_partial(spec, aval, declared, view, value, site)
-    if _stats.recording:
-        count_agreement(spec, sizes, site)
-
-
-def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site) -> None:
-    """The axes of a partly manual mesh that are not manual."""
-    explicit = axes_of_type(view.mesh, "Explicit")
-    if explicit and aval.sharding is not None:
-        dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
-        if dims is not None:
-            only = [None if axes is None else tuple(a for a in axes if a in explicit) for axes in declared]
-            actual = Layout(tuple(aval.shape), dims, view.mesh, frozenset(), None)
-            reason = compare_named(only, (), actual, mesh_sizes(view.mesh), aval.shape)
-            if reason:
-                raise _error(spec, reason, value, view.mesh, site)
-    if axes_of_type(view.mesh, "Auto") & _axes(declared):
-        _stats.count_not_possible("an Auto axis inside a partly manual shard_map")
-
-
-def _comes_from_arguments(value: Any, limit: int = 5000) -> bool:
-    """Whether a traced value is computed from an argument, and not from constants alone.
-
-    False where JAX does not tell: then nothing is certain.
-    """
-    under = beneath(value)
-    stack: list[Any] = [under.value if under is not None else value]
-    seen: set[int] = set()
-    while stack and len(seen) < limit:
-        item = stack.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if not isinstance(item, jax.core.Tracer):
-            continue
-        if not hasattr(item, "parent"):
-            return False
-        if item.parent is None:
-            constant = getattr(getattr(item, "val", None), "initial_qdd", None)
-            return constant is None
-        stack.extend(item.parent.in_tracers)
-    return False

@@ -180,16 +180,34 @@ def axes_in(dims: Any) -> set[str]:
 
 @pytest.mark.once
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("wrap", ["shard_map", "nested", "in scan", "vmap inside"])
+@pytest.mark.parametrize("wrap", ["jit", "grad", "eager", "unchecked"])
+def test_arguments_of_shard_map(kind: str, wrap: str) -> None:
+    """``in_specs`` say all of an argument, so that an error is due exactly where the devices hold other parts."""
+    mesh = mesh_of(kind)
+
+    def run(f: Function, x: jax.Array) -> Any:
+        entries = x.sharding.spec
+        mapped = jax.shard_map(f, in_specs=entries, out_specs=entries, check_vma=wrap != "unchecked")
+        if wrap == "grad":
+            return jax.jit(jax.grad(lambda x: mapped(x).sum()))(x)
+        return mapped(x) if wrap == "eager" else jax.jit(mapped)(x)
+
+    with jax.set_mesh(mesh):
+        verify(run, mesh, (), pairs(kind, 3))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("wrap", ["computed", "nested", "in scan", "vmap of computed"])
 def test_inside_shard_map(kind: str, wrap: str) -> None:
     """What varies is known per axis, not per dimension: an error exactly where a declared axis does not split the
     value at all. The sizes that the annotation implies are checked in any case."""
     mesh = mesh_of(kind)
     run: Callable[[Function], Function] = {
-        "shard_map": lambda f: f,
+        "computed": lambda f: lambda x: f(x + 1),
         "nested": lambda f: lambda x: jax.jit(lambda x: f(x))(x),
         "in scan": in_scan,
-        "vmap inside": lambda f: lambda x: jax.vmap(f)(x[None])[0],
+        "vmap of computed": lambda f: lambda x: jax.vmap(f)(x[None])[0],
     }[wrap]
     wrong = []
     with jax.set_mesh(mesh):
@@ -203,6 +221,31 @@ def test_inside_shard_map(kind: str, wrap: str) -> None:
             if bool(message) != bool(axes_in(wanted) - axes_in(actual)):
                 wrong.append(f"{actual} declared {wanted}: {message or 'no error'}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_arguments_of_nested_shard_maps_and_under_vmap(auto_mesh: Mesh) -> None:
+    """What an outer one splits is the major part of what an inner one splits again."""
+
+    def run(outer: P, inner: P, wanted: Any) -> None:
+        f = declared(wanted)
+
+        def body(x: jax.Array) -> jax.Array:
+            return jax.shard_map(f, in_specs=inner, out_specs=inner, axis_names={"t"})(x)
+
+        jax.jit(jax.shard_map(body, in_specs=outer, out_specs=outer, axis_names={"d"}))(jnp.ones(SHAPE))
+
+    with jax.set_mesh(auto_mesh):
+        run(P("d"), P("t"), (("d", "t"), ()))
+        run(P("d"), P(None, "t"), (("d",), ("t",)))
+        with pytest.raises(st.ShardingError, match=r"dimension 0 is sharded over d/t, expected sharded over t/d\n"):
+            run(P("d"), P("t"), (("t", "d"), ()))
+        with pytest.raises(st.ShardingError, match="dimension 0 is sharded over d, expected not sharded"):
+            run(P("d"), P(None, "t"), ((), ("d", "t")))
+        mapped = jax.shard_map(jax.vmap(declared((("t",), ()))), in_specs=P("d", "t"), out_specs=P("d", "t"))
+        assert jax.jit(mapped)(jnp.ones((4, *SHAPE))).shape == (4, *SHAPE)
+        mapped = jax.shard_map(jax.vmap(declared(((), ("t",)))), in_specs=P("d", "t"), out_specs=P("d", "t"))
+        with pytest.raises(st.ShardingError, match="dimension 0 is sharded over t, expected not sharded"):
+            jax.jit(mapped)(jnp.ones((4, *SHAPE)))
 
 
 def test_nested_and_partly_manual_shard_maps(auto_mesh: Mesh) -> None:
@@ -223,7 +266,7 @@ def test_nested_and_partly_manual_shard_maps(auto_mesh: Mesh) -> None:
             if f is body:
                 assert mapped(x).shape == SHAPE
             else:
-                with pytest.raises(st.ShardingError, match="declared sharded over t, but it is the same on every"):
+                with pytest.raises(st.ShardingError, match="dimension 1 is not sharded, expected sharded over t"):
                     mapped(x)
 
 
@@ -241,7 +284,7 @@ def test_what_cannot_be_compared_is_counted(auto_mesh: Mesh) -> None:
             ({"check_vma": False}, "inside shard_map or pmap with check_vma=False: JAX does not track varying axes"),
             ({}, "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"),
         ):
-            mapped = jax.shard_map(f, in_specs=P(("d", "t")), out_specs=P(("d", "t")), **options)
+            mapped = jax.shard_map(lambda x: f(x + 1), in_specs=P(("d", "t")), out_specs=P(("d", "t")), **options)
             assert reasons(lambda mapped=mapped: jax.jit(lambda x: mapped(x))(x)) == {reason}
         assert reasons(lambda: f(placed((("d",), ()), (), auto_mesh))) == set()
     assert reasons(lambda: f(jnp.ones(SHAPE))) == {"no mesh in force, and the value lies on one device"}

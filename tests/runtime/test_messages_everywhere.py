@@ -156,6 +156,14 @@ def test_in_shard_map(auto_mesh: Mesh) -> None:
     with pytest.raises(st.ShardingError) as caught:
         in_shard_map(sharded, (jnp.asarray(X),))
     assert str(caught.value) == (
+        "sharded: parameter 'x': dimension 0 is not sharded, expected sharded over d; it is fully replicated\n"
+        "  declared f32['B/d M']\n  actual   f32[8, 12] on mesh d=2, t=4\n"
+        "  B = 16, M = 12, bound here\n"
+        "  correct the in_specs of the shard_map, or the annotation"
+    )
+    with pytest.raises(st.ShardingError) as caught:
+        in_shard_map(lambda x: sharded(x * 2), (jnp.asarray(X),))
+    assert str(caught.value) == (
         "sharded: parameter 'x': dimension 0 is declared sharded over d, but it is the same on every device along d\n"
         "  declared f32['B/d M']\n  actual   f32[8, 12] per device, with d=2, t=4\n"
         "  B = 16, M = 12, bound here\n"

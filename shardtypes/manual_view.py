@@ -1,0 +1,153 @@
+"""Shardings inside ``shard_map`` and ``pmap``.
+
+The arguments of the surrounding ``shard_map`` lie as its ``in_specs`` say. Of other values JAX tells over which axes
+they vary, an upper bound of where they differ from device to device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from shardtypes import _stats, messages
+from shardtypes.beneath import beneath
+from shardtypes.errors import ShardingError
+from shardtypes.layouts import Axes, Layout, axes_of_spec
+from shardtypes.mapped_arguments import argument_layout
+from shardtypes.meshes import View, axes_of_type, format_mesh, mesh_sizes, pending_axes, varying_axes
+from shardtypes.scopes import Site
+from shardtypes.sharding_check import Claim, axes_in, claims, compare_named, count_agreement, difference, unknown_axis
+
+if TYPE_CHECKING:
+    from shardtypes.array_check import ArraySpec
+
+
+def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+    """Compare what is known of a value inside ``shard_map`` with its annotation. Raises ``ShardingError``."""
+    __tracebackhide__ = True
+    aval = jax.typeof(value)
+    declared = claims(spec, len(aval.shape))
+    if declared is None:
+        return
+    sizes = {**mesh_sizes(view.mesh), **view.bound}
+    unknown = unknown_axis(spec, declared, sizes)
+    if unknown:
+        raise difference(spec, unknown, value, view.mesh, site)
+    large = frozenset(a for a in view.manual if sizes[a] > 1)
+    found = argument_layout(value)
+    exact = large & found.axes if found is not None else frozenset()
+    if found is not None:
+        _check_argument(spec, declared, found.dims, exact, value, view, site)
+    manual = [a for axes in declared for a in axes or () if a in large]
+    pending = [a for a in spec.shape.pending if a in large]
+    varying = varying_axes(aval)
+    if varying is not None:
+        _check_varying(spec, declared, [a for a in manual if a not in exact], pending, varying, value, view, site)
+        unsaid = (large & varying) - exact - set(manual) - set(pending)
+        if unsaid and all(axes is not None for axes in declared):
+            _stats.count_not_possible(
+                "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"
+            )
+    elif pending or not exact.issuperset(manual):
+        _stats.count_not_possible("inside shard_map or pmap with check_vma=False: JAX does not track varying axes")
+        return
+    elif not manual:
+        return
+    _check_partial(spec, aval, declared, view, value, site)
+    if _stats.recording:
+        count_agreement(spec, sizes, site)
+
+
+def _check_argument(
+    spec: ArraySpec,
+    declared: Sequence[Claim],
+    dims: tuple[Axes, ...],
+    exact: frozenset[str],
+    value: Any,
+    view: View,
+    site: Site,
+) -> None:
+    """What ``in_specs`` say of an argument, over the axes of which they say all."""
+    __tracebackhide__ = True
+    sizes = mesh_sizes(view.mesh)
+    lies = [tuple(a for a in axes if a in exact) for axes in dims]
+    whole = []
+    for size, axes in zip(jax.typeof(value).shape, lies, strict=True):
+        for axis in axes:
+            size *= sizes[axis]
+        whole.append(size)
+    actual = Layout(tuple(whole), tuple(lies), view.mesh)
+    wanted = [None if axes is None else tuple(a for a in axes if a in exact) for axes in declared]
+    reason = compare_named(wanted, (), actual, sizes, whole)
+    if reason:
+        said = messages.sharding_differs(
+            reason, spec.text, messages.described(jax.typeof(value).dtype, actual), format_mesh(view.mesh)
+        )
+        raise ShardingError(said, site, "correct the in_specs of the shard_map, or the annotation")
+
+
+def _check_varying(
+    spec: ArraySpec,
+    declared: Sequence[Claim],
+    manual: Sequence[str],
+    pending: Sequence[str],
+    varying: frozenset[str],
+    value: Any,
+    view: View,
+    site: Site,
+) -> None:
+    __tracebackhide__ = True
+    for axis in (*manual, *pending):
+        if axis in varying or axis in pending_axes(jax.typeof(value)):
+            continue
+        if not _comes_from_arguments(value):
+            _stats.count_not_possible("a constant inside shard_map: the same on every device by construction")
+            continue
+        if axis in pending:
+            reason = f"declared pending over {axis}, but it is the same on every device along {axis}"
+        else:
+            dim = next(i for i, axes in enumerate(declared) if axes and axis in axes)
+            reason = f"dimension {dim} is declared sharded over {axis}, but it is the same on every device along {axis}"
+        said = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(view.mesh))
+        raise ShardingError(said, site, "give the argument sharded (in_specs), or declare it unsharded")
+
+
+def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site) -> None:
+    """The axes of a partly manual mesh that are not manual."""
+    explicit = axes_of_type(view.mesh, "Explicit")
+    if explicit and aval.sharding is not None:
+        dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
+        if dims is not None:
+            only = [None if axes is None else tuple(a for a in axes if a in explicit) for axes in declared]
+            actual = Layout(tuple(aval.shape), dims, view.mesh, frozenset(), None)
+            reason = compare_named(only, (), actual, mesh_sizes(view.mesh), aval.shape)
+            if reason:
+                raise difference(spec, reason, value, view.mesh, site)
+    if axes_of_type(view.mesh, "Auto") & axes_in(declared):
+        _stats.count_not_possible("an Auto axis inside a partly manual shard_map")
+
+
+def _comes_from_arguments(value: Any, limit: int = 5000) -> bool:
+    """Whether a traced value is computed from an argument, and not from constants alone.
+
+    False where JAX does not tell: then nothing is certain.
+    """
+    under = beneath(value)
+    stack: list[Any] = [under.value if under is not None else value]
+    seen: set[int] = set()
+    while stack and len(seen) < limit:
+        item = stack.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if not isinstance(item, jax.core.Tracer):
+            continue
+        if not hasattr(item, "parent"):
+            return False
+        if item.parent is None:
+            constant = getattr(getattr(item, "val", None), "initial_qdd", None)
+            return constant is None
+        stack.extend(item.parent.in_tracers)
+    return False
