@@ -104,7 +104,7 @@ def test_shard_map_reports_what_is_not_split(auto_mesh: Mesh) -> None:
     def local(x: f32["B/d M"]) -> f32["B/d M"]:
         return x * 2
 
-    with jax.set_mesh(auto_mesh), pytest.raises(st.ShardingError, match="dimension 0 is not sharded, expected sharded over d"):
+    with jax.set_mesh(auto_mesh), pytest.raises(st.ShardingError, match="dimension 0 is not sharded, expected"):
         jax.jit(jax.shard_map(local, in_specs=P(), out_specs=P("d")))(jnp.ones((8, 3)))
 
 
