@@ -15,7 +15,9 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
+from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.manual import Region, entered, own_view
+from shardlint.engine.sharding.signatures import says_axes
 from shardlint.engine.types import ArrayType, ClassType, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
@@ -108,7 +110,8 @@ class run:
     ) -> None:
         it = self.it
         it.steps = 0
-        before, (it.view, region) = it.view, runs
+        before, (it.view, region) = (it.view, it.explicit), runs
+        it.explicit = explicit.of_function(it, closure) if it.view is None else None
         if it.view is not None:
             it.regions.add(FunctionValue(node, self.module.name, closure, owner, node.name), it.view, region, True)
         func = FunctionValue(node, self.module.name, closure, owner, node.name)
@@ -118,7 +121,7 @@ class run:
             it.stack.clear()
             it.cut[node.name] = it.cut.get(node.name, 0) + 1
         finally:
-            it.view = before
+            it.view, it.explicit = before
 
     def _ranks(
         self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, region: Region | None
@@ -149,11 +152,13 @@ class run:
         it, module = self.it, self.module.name
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
         frame.silent = _is_patched(node)
+        frame.mesh = it.explicit
         known: set[str] = set(closure.bindings.sizes)
         method = owner is not None and not _is_static(node)
         named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]
         if method and owner is not None:
             named.append(ClassType(owner))
+        splits = any(map(says_axes, named))
         frame.facts = frame.facts.speaking(*vocabularies(it, named))
         for index, param in enumerate(node.params):
             type_ = resolve(it, param.annotation, module)
@@ -170,6 +175,8 @@ class run:
             if isinstance(type_, ArrayType) and rank is not None:
                 _open_rank(it, frame, type_, rank)
             frame.variables[param.name] = parameter_value(it, frame, param, type_)
+            if it.explicit is not None and splits:
+                frame.variables[param.name] = explicit.parameter(it, frame.variables[param.name])
             if it.view is not None:
                 value = frame.variables[param.name]
                 frame.variables[param.name] = entered(frame, it.view, value, region, index)

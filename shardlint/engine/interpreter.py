@@ -17,11 +17,13 @@ from shardlint.events import Event
 from shardlint.logical_rules import RuleList
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
+from shardlint.ops.sharding.explicit import explicit_axes
 from shardlint.project import Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
     ClassValue,
     ExternalValue,
     FunctionValue,
+    MeshValue,
     ModuleValue,
     Unknown,
     Value,
@@ -67,6 +69,7 @@ class Interpreter:
         self.steps = 0
         self.counter = 0
         self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known
+        self.explicit: MeshValue | None = None  # with explicit axes, on which the function under analysis runs
         self.regions = Regions(self)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
@@ -117,7 +120,8 @@ class Interpreter:
         def call(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
             return calls.call(self, frame, func, list(args), dict(kwargs), at)
 
-        return OpContext(frame.facts, call, False, self.mesh, self.view, (frame.module, at))
+        mesh = frame.mesh if self.view is None and explicit_axes(frame.mesh) else None
+        return OpContext(frame.facts, call, False, self.mesh, self.view, (frame.module, at), explicit=mesh)
 
     # --- names --------------------------------------------------------------------------------------------------
 

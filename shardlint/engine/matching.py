@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import dtypes, ir
 from shardlint.engine.annotations import resolve, with_prefix
 from shardlint.engine.scopes import shares_scope
-from shardlint.engine.sharding import manual_calls, manual_match, placements
+from shardlint.engine.sharding import explicit, manual_calls, manual_match, placements
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -103,7 +103,7 @@ def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[
 
 def _array(it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> Value:
     value = _promised(type_, bindings, new)
-    return value if it.view is None else it.view.enter(value)
+    return explicit.promised(it, value) if it.view is None else it.view.enter(value)
 
 
 def _promised(type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> ArrayValue:

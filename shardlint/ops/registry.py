@@ -14,7 +14,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from shardlint import dtypes
-from shardlint.values import ArrayValue, DictValue, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    IntValue,
+    Literal,
+    MeshValue,
+    ScalarValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import Facts, Size
 
 if TYPE_CHECKING:
@@ -67,6 +77,8 @@ class OpContext:
     """Module and node of the call, for what findings relate to."""
     numpy: bool = False
     """Set while a NumPy function runs through the model of its ``jax.numpy`` twin."""
+    explicit: MeshValue | None = None
+    """In the global view, a mesh in force that has explicit axes: there JAX itself keeps track of how arrays lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +272,15 @@ def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx
 
 
 def viewed(call: Call, function: ModelFunction) -> Value:
-    """The result of a model; in manual code the sharding model of the function runs besides."""
-    if call.ctx.view is None:
+    """The result of a model; in manual code, and on explicit axes, the sharding model of the function runs besides."""
+    if call.ctx.view is None and call.ctx.explicit is None:
         return function(call)
     from shardlint.ops import sharding
 
-    return sharding.apply(call, call.ctx.view, function)
+    if call.ctx.view is not None:
+        return sharding.apply(call, call.ctx.view, function)
+    assert call.ctx.explicit is not None
+    return sharding.explicit.apply(call, call.ctx.explicit, function)
 
 
 def _run(found: Model, call: Call) -> Value:

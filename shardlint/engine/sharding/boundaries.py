@@ -69,7 +69,7 @@ def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
     found = signature(site.it, wrapped.func)
     if found is None or isinstance(found.result, Unknown):  # else judged where it was transformed
         _Check(site, options).values(value, outs, "the result", None)
-    return placements.note(site, checks.placed(value, outs), outs)
+    return placements.note(site, checks.placed(value, outs, site.frame.mesh), outs)
 
 
 def _arguments(site: Site) -> dict[str, Value]:

@@ -10,6 +10,7 @@ from shardlint import ir
 from shardlint.engine.sharding import meshes
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.ops.sharding.explicit import explicit_axes
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -140,8 +141,8 @@ def arrays(value: Value, what: str) -> Iterator[tuple[ArrayValue, str]]:
             pass
 
 
-def placed(value: Value, sharding: Value) -> Value:
-    """The value as it lies after it was placed: every array takes the axes of its spec."""
+def placed(value: Value, sharding: Value, mesh: MeshValue | None = None) -> Value:
+    """The value as it lies after it was placed: every array takes the axes of its spec. ``mesh`` is in force."""
     match value, sharding:
         case ArrayValue(dims=dims), SpecValue() | ShardingValue() if dims is not None:
             spec = spec_of(sharding)
@@ -149,15 +150,17 @@ def placed(value: Value, sharding: Value) -> Value:
                 return _unplaced(value)
             entries = (*spec.entries, *[()] * (len(dims) - len(spec.entries)))
             new = tuple(Dimension(dim.size, axes) for dim, axes in zip(dims, entries, strict=True))
-            return _with(value, new)
+            own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
+            return _with(value, new, own if explicit_axes(own) else None)
         case SequenceValue(items=items), SequenceValue(items=ones) if len(items) == len(ones):
-            return SequenceValue(tuple(map(placed, items, ones)), value.kind, value.names)
+            each = tuple(placed(item, one, mesh) for item, one in zip(items, ones, strict=True))
+            return SequenceValue(each, value.kind, value.names)
         case SequenceValue(items=items), SpecValue() | ShardingValue():
-            return SequenceValue(tuple(placed(item, sharding) for item in items), value.kind, value.names)
+            return SequenceValue(tuple(placed(item, sharding, mesh) for item in items), value.kind, value.names)
         case DictValue(items=entries_), SpecValue() | ShardingValue():
-            return DictValue(tuple((key, placed(item, sharding)) for key, item in entries_))
+            return DictValue(tuple((key, placed(item, sharding, mesh)) for key, item in entries_))
         case InstanceValue(fields=fields), SpecValue() | ShardingValue():
-            fields = tuple((name, placed(item, sharding)) for name, item in fields)
+            fields = tuple((name, placed(item, sharding, mesh)) for name, item in fields)
             return InstanceValue(value.cls, fields, value.prefix)
         case _:
             return _unplaced(value)
@@ -178,5 +181,5 @@ def _unplaced(value: Value) -> Value:
             return value
 
 
-def _with(value: ArrayValue, dims: tuple[Dimension, ...]) -> ArrayValue:
-    return ArrayValue(dims, value.dtype, value.weak, value.pending, value.manual)
+def _with(value: ArrayValue, dims: tuple[Dimension, ...], mesh: MeshValue | None = None) -> ArrayValue:
+    return ArrayValue(dims, value.dtype, value.weak, value.pending, value.manual, mesh=mesh)

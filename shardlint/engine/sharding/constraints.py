@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardlint.engine.annotations import resolve
-from shardlint.engine.sharding import checks, meshes, placements, rules_in_force
+from shardlint.engine.sharding import checks, explicit, meshes, placements, rules_in_force
 from shardlint.engine.sharding.signatures import laid_out
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import spec_of
@@ -43,9 +43,13 @@ def lay_out(site: Site, result: Value) -> Value:
     axes = checks.mesh_axes(site, sharding)
     if isinstance(sharding, SpecValue) and not checks.check_axes(site, spec, axes, operand):
         return result
+    if not explicit.check_types(site, sharding, operand):
+        return result
+    if site.name == "einsum" and len([value for value in site.args if isinstance(value, ArrayValue)]) != 2:
+        return result  # JAX heeds it where it contracts
     if not checks.check_array(site, result, spec, axes, operand, "the result", "refused", lenient=True):
         return result
-    return placements.note(site, checks.placed(result, sharding), sharding)
+    return placements.note(site, checks.placed(result, sharding, site.frame.mesh), sharding)
 
 
 def of_type(site: Site) -> Value | None:
@@ -94,4 +98,8 @@ def _place(
             break
         if not checks.check_array(site, array, spec, axes, operand, what, indivisible, lenient):
             break
-    return placements.note(site, checks.placed(value, sharding), sharding)
+        if site.qualname in _CONSTRAINT and not explicit.check_constraint(site, array, one, operand):
+            break
+        if site.qualname in _RESHARD and not explicit.check_types(site, one, operand):
+            break
+    return placements.note(site, checks.placed(value, sharding, site.frame.mesh), sharding)

@@ -94,7 +94,7 @@ def _function(it: Interpreter, func: FunctionValue) -> Signature:
     if returns is not None and says_something(returns):
         result = matching.instantiate(it, returns, bindings, matching.as_symbol)
         types.append(returns)
-    splits = any(_splits(type_) for type_ in types)
+    splits = any(map(says_axes, types))
     return Signature(func.name, tuple(parameters), variadic, result, returns, module, splits)
 
 
@@ -115,11 +115,12 @@ def laid_out(it: Interpreter, type_: Type, named: bool, depth: int = 0) -> Value
             return Unknown("the specs of a type")
 
 
-def _splits(type_: Type) -> bool:
+def says_axes(type_: Type) -> bool:
+    """Whether an annotation says how some array is split."""
     match type_:
         case ArrayType(shape=shape):
             return shape is not None and any(dim.axes for dim in shape.dims)
         case SequenceType(items=items):
-            return any(map(_splits, items))
+            return any(map(says_axes, items))
         case _:
             return False

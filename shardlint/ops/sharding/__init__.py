@@ -1,15 +1,28 @@
-"""What functions do to values in the manual view, inside ``shard_map`` and ``pmap``.
+"""What functions do to values on the mesh: in the manual view, inside ``shard_map`` and ``pmap``, and on explicit axes.
 
 ``view`` says how local and global sizes go together, ``state`` what a value is over one mesh axis, ``combining`` what
 operands make of each other; the other modules hold the models of families of functions, registered in ``base``.
+``explicit`` and the modules named after it are about the global view on meshes with explicit axes.
 """
 
 from __future__ import annotations
 
-from shardlint.ops.sharding import combining, contraction, elementwise, indexing, reductions, structure
+from shardlint.ops.sharding import (
+    combining,
+    contraction,
+    elementwise,
+    explicit,
+    explicit_models,
+    explicit_parts,
+    indexing,
+    reductions,
+    structure,
+)
 from shardlint.ops.sharding.base import ShardingError as ShardingError
 from shardlint.ops.sharding.base import apply as apply
 from shardlint.ops.sharding.view import View as View
 
 # importing a family registers its models
-_FAMILIES = (combining, contraction, elementwise, indexing, reductions, structure)
+_FAMILIES = (
+    combining, contraction, elementwise, explicit, explicit_models, explicit_parts, indexing, reductions, structure,
+)  # fmt: skip

@@ -141,8 +141,13 @@ def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 rule([f"{_JNP}.astype", f"{_LAX}.convert_element_type"], cast)
 
-for _kind, _functions in (("linear", _LINEAR), ("zero", _ZERO), ("nonlinear", _NONLINEAR), ("choose", _CHOOSE),
-                          ("test", _TEST), ("add", [*names(_JNP, "add subtract"), *names(_LAX, "add sub")]),
-                          ("multiply", [f"{_JNP}.multiply", f"{_LAX}.mul"]),
-                          ("divide", [*names(_JNP, "divide true_divide"), f"{_LAX}.div"])):  # fmt: skip
-    rule(_functions, elementwise(_kind), explain)  # type: ignore[arg-type]  # the kinds as written
+_KINDS: tuple[tuple[Kind, list[str]], ...] = (
+    ("linear", _LINEAR), ("zero", _ZERO), ("nonlinear", _NONLINEAR), ("choose", _CHOOSE), ("test", _TEST),
+    ("add", [*names(_JNP, "add subtract"), *names(_LAX, "add sub")]),
+    ("multiply", [f"{_JNP}.multiply", f"{_LAX}.mul"]),
+    ("divide", [*names(_JNP, "divide true_divide"), f"{_LAX}.div"]),
+)  # fmt: skip
+#: How each elementwise function treats its operands.
+FUNCTIONS = {name: kind for kind, functions in _KINDS for name in functions}
+for _name, _kind in FUNCTIONS.items():
+    rule([_name], elementwise(_kind), explain)

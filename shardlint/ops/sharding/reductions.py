@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shardlint.ops.registry import is_none, static_bool, static_int
+from shardlint.ops.registry import Call, is_none, static_bool, static_int
 from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.state import Axes, clean, state
 from shardlint.values import ArrayValue, SequenceValue
 
 
-def along(op: Op, rank: int) -> list[int] | None:
+def along(call: Call, rank: int) -> list[int] | None:
     """The dimensions that the call names, None where they are not known; ``axis=None`` means all."""
-    axis = op.call.get("axis")
+    axis = call.get("axis")
     if is_none(axis):
         return list(range(rank))
     found = [static_int(item) for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))]
@@ -55,7 +55,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     source = _source(op)
     if source is None or out.dims is None:
         return unknown(out)
-    gone = along(op, len(source.dims or ()))
+    gone = along(op.call, len(source.dims or ()))
     if gone is None or any((source.dims or ())[k].axes is None for k in gone):
         return unknown(out)
     axes = _kept(op, source, gone)
@@ -100,7 +100,7 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     source = _source(op)
     if source is None or out.dims is None or len(out.dims) != len(source.dims or ()):
         return unknown(out)
-    touched = along(op, len(source.dims or ()))
+    touched = along(op.call, len(source.dims or ()))
     if touched is None or any((source.dims or ())[k].axes is None for k in touched):
         return unknown(out)
     kind: Kind = "linear" if op.last in ("cumsum", "nancumsum", "cumulative_sum") else "nonlinear"

@@ -1,0 +1,104 @@
+"""Meshes with explicit axes in force: whose annotations are believed there, and what JAX refuses of calls that place
+values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.rules_in_force import may_name_axes
+from shardlint.engine.sharding.site import Site
+from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.ops.sharding.explicit import UNPLACED, explicit_axes, placed
+from shardlint.values import ArrayValue, MeshValue, SequenceValue, ShardingValue, Value
+from shardtypes.lang import format_shape
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+def in_force(frame: Frame) -> MeshValue | None:
+    """The mesh in force, if it has explicit axes."""
+    return frame.mesh if explicit_axes(frame.mesh) else None
+
+
+def of_function(it: Interpreter, closure: Frame) -> MeshValue | None:
+    """The mesh that a function runs on which is checked by itself: the one that its module puts in force for good.
+
+    None where some module may run it with other axis types.
+    """
+    return closure.mesh if explicit_axes(closure.mesh) and not it.project.some_outline("switches_axes") else None
+
+
+def promised(it: Interpreter, value: ArrayValue) -> ArrayValue:
+    """What an annotation that names axes says on explicit axes; one that names none may speak of shapes alone."""
+    if it.explicit is None or not any(dim.axes for dim in value.dims or ()):
+        return value
+    return believed(it, it.explicit, value)
+
+
+def parameter(it: Interpreter, value: Value) -> Value:
+    """A parameter of a function whose annotations speak of axes: one without any is not split."""
+    if it.explicit is None or may_name_axes(it):
+        return value
+    match value:
+        case ArrayValue():
+            return believed(it, it.explicit, value)
+        case SequenceValue(items=items):
+            return replace(value, items=tuple(parameter(it, item) for item in items))
+        case _:
+            return value
+
+
+def believed(it: Interpreter, mesh: MeshValue, value: ArrayValue) -> ArrayValue:
+    """The array, on that mesh split as its annotation says. Axes of size 1 need not be in its type."""
+    axes = explicit_axes(mesh) or {}
+    if value.dims is None or any(axis not in axes for dim in value.dims for axis in dim.axes or ()):
+        return value
+    open_ = may_name_axes(it)
+    dims = tuple(
+        replace(dim, axes=None)
+        if dim.axes is None or any(axes[axis] == 1 for axis in dim.axes) or (open_ and not dim.axes)
+        else dim
+        for dim in value.dims
+    )
+    split = any(dim.axes for dim in value.dims)  # else it may be on no mesh at all
+    return replace(value, dims=dims, mesh=mesh, marks=value.marks if split else value.marks | {UNPLACED})
+
+
+def check_constraint(site: Site, value: ArrayValue, sharding: Value, operand: ir.Expr | None) -> bool:
+    """``with_sharding_constraint`` where all axes are explicit: it does not move anything, it asserts. False after a
+    report."""
+    spec, mesh = spec_of(sharding), site.frame.mesh
+    if spec is None or spec.entries is None or mesh is None or set(mesh.types or ()) != {"Explicit"}:
+        return True
+    if value.mesh != mesh or not placed(value) or value.dims is None or None in spec.entries:
+        return True
+    have = [dim.axes for dim in value.dims]
+    want = [*spec.entries, *[()] * (len(have) - len(spec.entries))]
+    if None in have or have == want or (isinstance(sharding, ShardingValue) and sharding.mesh != mesh):
+        return True
+    at = site.place(spec, operand)
+    shape = format_shape([dim.size for dim in value.dims], [axes or () for axes in have])
+    text = f"the value is {shape!r}, {shown(spec)} is not how it is split: with explicit axes {site.name} only asserts; use jax.sharding.reshard"  # noqa: E501 - one sentence
+    site.report("ST313", at, text, site.origin(spec, at))
+    return False
+
+
+def check_types(site: Site, sharding: Value, operand: ir.Expr | None) -> bool:
+    """``reshard`` and ``out_sharding``: only explicit axes may be named. False after a report."""
+    spec = spec_of(sharding)
+    mesh = sharding.mesh if isinstance(sharding, ShardingValue) else site.frame.mesh
+    if spec is None or mesh is None or mesh.axes is None or mesh.types is None:
+        return True
+    kinds = {axis: kind for (axis, _), kind in zip(mesh.axes, mesh.types, strict=True)}
+    wrong = next((axis for entry in spec.entries or () for axis in entry or () if kinds.get(axis) == "Auto"), None)
+    if wrong is None:
+        return True
+    at = site.place(spec, operand)
+    how = "with_sharding_constraint" if site.qualname.endswith("reshard") else "with_sharding_constraint on the result"
+    text = f"{site.name}: {wrong} is an automatic axis, {shown(spec)} may name explicit ones only; use {how}"
+    site.report("ST313", at, text, site.origin(spec, at))
+    return False

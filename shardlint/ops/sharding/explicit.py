@@ -1,0 +1,214 @@
+"""The global view on a mesh with explicit axes, where JAX keeps an array's sharding in its type.
+
+There every function has one answer: how its result is split, or that it refuses its operands. Models say it here
+beside those of shapes; a function without one gives a result whose axes are not known, which never reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TypeAlias
+
+from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
+from shardlint.ops.sharding.state import Axes
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    FunctionValue,
+    InstanceValue,
+    MaybeValue,
+    MeshValue,
+    MethodValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
+from shardtypes.lang import format_shape
+
+Origin: TypeAlias = "tuple[int, int] | None"
+"""Which operand and dimension a result's dimension is, unchanged; None for a new or changed one."""
+Split: TypeAlias = "list[Axes] | None"
+"""The axes of every dimension of a result; None where nothing is known."""
+
+_FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, MethodValue)
+#: Arguments that decide nothing about how a result is split (``out_sharding`` does, afterwards).
+_OPTIONS = frozenset("dtype new_dtype precision preferred_element_type out_sharding device optimize".split())
+
+
+def explicit_axes(mesh: MeshValue | None) -> dict[str, int | None] | None:
+    """The explicit axes of a mesh with their sizes; None where it has none, or not all types are known."""
+    if mesh is None or mesh.axes is None or mesh.types is None or None in mesh.types:
+        return None
+    pairs = zip(mesh.axes, mesh.types, strict=True)
+    return {axis: size for (axis, size), kind in pairs if kind == "Explicit"} or None
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOp:
+    """One call on a mesh with explicit axes. ``operands`` are the arrays among its arguments, numbers not included,
+    and ``positions`` which argument each of them is."""
+
+    call: Call
+    mesh: MeshValue
+    operands: tuple[ArrayValue, ...]
+    positions: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.call.name
+
+    @property
+    def last(self) -> str:
+        return self.call.last
+
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        return explicit_axes(self.mesh) or {}
+
+    def shards(self, axes: Axes) -> int | None:
+        """Into how many parts these axes split a dimension; None where that is not known."""
+        known = [self.sizes.get(axis) for axis in axes or ()]
+        return prod(n for n in known if n is not None) if axes is not None and None not in known else None
+
+    def text(self, value: ArrayValue) -> str:
+        """An array's shape with its axes, quoted."""
+        dims = value.dims or ()
+        return repr(format_shape([dim.size for dim in dims], [dim.axes or () for dim in dims]))
+
+    def refused(self, why: str, operand: int | None = None, code: str = "ST313") -> OpError:
+        """What JAX raises, in the user's names; ``operand`` counts the arrays."""
+        place = self.positions[operand] if operand is not None and operand < len(self.positions) else None
+        return OpError(code, f"{self.name}: {why}", {}, place)
+
+
+UNPLACED = ("", "unplaced")
+"""The mark of an array that is not split, and may be on no mesh: JAX takes it for split like the others."""
+
+
+def placed(value: ArrayValue) -> bool:
+    """Whether the array's type certainly says how it lies on the mesh."""
+    return value.mesh is not None and UNPLACED not in value.marks
+
+
+Rule: TypeAlias = Callable[[GlobalOp, ArrayValue, "list[Origin]"], Split]
+
+EXPLICIT: dict[str, Rule] = {}
+#: The code of a result that would be split twice over one axis, where it is not ST313.
+_TWICE: dict[str, str] = {}
+
+
+def rule(names: Sequence[str], found: Rule, twice: str = "ST313") -> None:
+    """Register the model of functions by qualified name."""
+    for name in names:
+        if name in EXPLICIT:
+            raise ValueError(f"two models of explicit axes for {name}")
+        EXPLICIT[name] = found
+        _TWICE[name] = twice
+
+
+@dataclass(slots=True)
+class _Operands:
+    """Takes the arrays out of the arguments: the shape model gets each dimension marked with its origin."""
+
+    mesh: MeshValue
+    found: list[ArrayValue] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    complete: bool = True
+
+    def marked(self, value: Value, position: int) -> Value:
+        match value:
+            case ArrayValue(dims=dims):
+                number = len(self.found)
+                self.found.append(_seen(value, self.mesh))
+                self.positions.append(position)
+                if dims is not None:
+                    dims = tuple(Dimension(dim.size, (f"{number}.{k}",), dim.label) for k, dim in enumerate(dims))
+                return replace(value, dims=dims, mesh=None)
+            case SequenceValue(items=items):
+                return replace(value, items=tuple(self.marked(item, position) for item in items))
+            case DictValue(items=pairs):
+                return DictValue(tuple((key, self.marked(item, position)) for key, item in pairs))
+            case _:
+                self.complete &= not isinstance(value, (Unknown, MaybeValue, InstanceValue))
+                return value
+
+
+def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
+    """The operand as its type has it: explicit axes alone; nothing is known of one that is not of this mesh."""
+    if value.dims is None:
+        return value
+    if value.numpy:
+        dims = tuple(Dimension(dim.size, ()) for dim in value.dims)
+        return replace(value, dims=dims, mesh=mesh, marks=frozenset({UNPLACED}))
+    axes = explicit_axes(mesh) or {}
+    known = value.mesh == mesh and value.pending in (None, frozenset())
+    dims = tuple(
+        Dimension(dim.size, tuple(a for a in dim.axes if a in axes) if known and dim.axes is not None else None)
+        for dim in value.dims
+    )
+    return replace(value, dims=dims, mesh=mesh if known else None)
+
+
+def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
+    """The result of a modelled function on a mesh with explicit axes.
+
+    Raises OpError where the shapes are certainly wrong, or JAX refuses how they are split.
+    """
+    ctx = call.ctx
+    inner = replace(ctx, explicit=None)
+    if call.qualname.startswith("jax.tree") or any(isinstance(value, _FUNCTIONS) for value in call.args.values()):
+        return model(call)  # works on whole trees, or calls back
+    operands = _Operands(mesh)
+    marked = {
+        name: value if name in _OPTIONS else operands.marked(value, i)
+        for i, (name, value) in enumerate(call.args.items())
+    }
+    result = model(Call(call.qualname, marked, inner))
+    ctx.facts = inner.facts
+    op = GlobalOp(call, mesh, tuple(operands.found), tuple(operands.positions))
+    given = call.args.get("out_sharding", call.args.get("device"))
+    asked = given is not None and not is_none(given)
+    return _placed(op, result, EXPLICIT.get(call.qualname) if operands.complete and not asked else None)
+
+
+def _placed(op: GlobalOp, value: Value, found: Rule | None) -> Value:
+    if isinstance(value, ArrayValue):
+        if value.dims is None:
+            return value
+        origins = [_origin(dim.axes) for dim in value.dims]
+        bare = replace(value, dims=tuple(Dimension(dim.size, None, dim.label) for dim in value.dims))
+        split = found(op, bare, origins) if found is not None else None
+        if split is None:
+            return bare
+        _check_twice(op, bare, split)
+        dims = tuple(Dimension(d.size, axes, d.label) for d, axes in zip(bare.dims or (), split, strict=True))
+        on_mesh = not op.operands or any(o.mesh is not None for o in op.operands)
+        certain = not op.operands or any(placed(o) for o in op.operands)
+        marks = frozenset[tuple[str, str]]() if certain else frozenset({UNPLACED})
+        return replace(bare, dims=dims, mesh=op.mesh if on_mesh else None, marks=marks)
+    if isinstance(value, SequenceValue):
+        return replace(value, items=tuple(_placed(op, item, found) for item in value.items))
+    if isinstance(value, DictValue):
+        return DictValue(tuple((key, _placed(op, item, found)) for key, item in value.items))
+    return value
+
+
+def _check_twice(op: GlobalOp, out: ArrayValue, split: list[Axes]) -> None:
+    named = [axis for axes in split for axis in axes or ()]
+    twice = next((axis for axis in named if named.count(axis) > 1), None)
+    if twice is not None:
+        shapes = " and ".join(op.text(operand) for operand in op.operands)
+        why = f"two dimensions of the result would be split over {twice}: the operands are {shapes}"
+        raise op.refused(why, code=_TWICE[op.call.qualname])
+
+
+def _origin(axes: Axes) -> Origin:
+    if axes is None or len(axes) != 1:
+        return None
+    operand, dot, dim = axes[0].partition(".")
+    return (int(operand), int(dim)) if dot and operand.isdigit() else None

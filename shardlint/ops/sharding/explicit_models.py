@@ -1,0 +1,253 @@
+"""What functions do on explicit axes: elementwise, contractions, reductions, and functions that move dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardlint.ops.arrays import ONE
+from shardlint.ops.registry import is_none, static_bool, static_int
+from shardlint.ops.sharding.base import names as qualified
+from shardlint.ops.sharding.contraction import letters_of
+from shardlint.ops.sharding.elementwise import FUNCTIONS as ELEMENTWISE
+from shardlint.ops.sharding.explicit import GlobalOp, Origin, Split, placed, rule
+from shardlint.ops.sharding.reductions import along
+from shardlint.ops.sharding.state import Axes
+from shardlint.values import ArrayValue, Dimension, SequenceValue
+
+
+def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """Elementwise: where dimensions line up one of them may be split, or all alike."""
+    rank = len(out.dims or ())
+    if any(operand.dims is None for operand in op.operands):
+        return None
+    result: list[Axes] = []
+    for k in range(rank):
+        met: list[tuple[int, Dimension]] = []
+        for number, operand in enumerate(op.operands):
+            at = k - rank + len(operand.dims or ())
+            if at >= 0 and operand.dims is not None and operand.dims[at].size != ONE:
+                met.append((number, operand.dims[at]))
+        result.append(_agreed(op, met))
+    return result
+
+
+def _agreed(op: GlobalOp, met: Sequence[tuple[int, Dimension]]) -> Axes:
+    split = [(number, dim.axes) for number, dim in met if dim.axes]
+    for number, axes in split[1:]:
+        if axes != split[0][1]:
+            a, b = (op.text(op.operands[n]) for n in (split[0][0], number))
+            raise op.refused(f"operands are split differently over the mesh: {a} and {b}", code="ST309")
+    if any(dim.axes is None for _, dim in met):
+        return None
+    return split[0][1] if split else ()
+
+
+def contracted(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """Contractions of two operands, or of one."""
+    letters = letters_of(op.call, op.operands)
+    if letters is None or len(op.operands) > 2 or any(len(set(one)) < len(one) for one in letters[0]):
+        return None
+    inputs, output = letters
+    dims = [dict(zip(one, operand.dims or (), strict=True)) for one, operand in zip(inputs, op.operands, strict=True)]
+    if len(dims) == 2:
+        for letter, a in dims[0].items():
+            b = dims[1].get(letter)
+            if b is not None:
+                _check_contracted(op, a, b, letter in output)
+    return [_of_letter([one[letter] for one in dims if letter in one]) for letter in output]
+
+
+def _check_contracted(op: GlobalOp, a: Dimension, b: Dimension, kept: bool) -> None:
+    if not a.axes or not b.axes or ONE in (a.size, b.size):
+        return
+    texts = " and ".join(op.text(operand) for operand in op.operands)
+    if a.axes != b.axes:
+        code = "ST309" if kept else "ST310"
+        raise op.refused(f"operands are split differently over the mesh: {texts}", code=code)
+    if not kept:
+        axes = "/".join(a.axes)
+        why = f"{texts} are contracted over a dimension that is split over {axes}: say how the result is to lie with out_sharding="  # noqa: E501 - one sentence
+        raise op.refused(why, code="ST310")
+
+
+def _of_letter(dims: Sequence[Dimension]) -> Axes:
+    """A dimension of the result; where one operand is split and the other is not, JAX does not always tell."""
+    met = {dim.axes for dim in dims}
+    return met.pop() if len(met) == 1 else None
+
+
+def outer(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    found: list[Axes] = []
+    for operand in op.operands:
+        long = [dim for dim in operand.dims or () if dim.size != ONE]
+        if len(long) != 1:
+            return None
+        found.append(long[0].axes)
+    return found if len(found) == 2 else None
+
+
+def reduced(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``sum``, ``max``, ``argmax``…: what is left keeps its axes; JAX sums over the mesh by itself."""
+    source = op.operands[0] if op.operands else None
+    if source is None or source.dims is None or len(op.operands) > 1:
+        return None
+    gone = along(op.call, len(source.dims))
+    keep = False if is_none(op.call.get("keepdims")) else static_bool(op.call.get("keepdims"))
+    if gone is None or keep is None:
+        return None
+    if keep:
+        return [() if k in gone else dim.axes for k, dim in enumerate(source.dims)]
+    return [dim.axes for k, dim in enumerate(source.dims) if k not in gone]
+
+
+def whole(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``cumsum``, ``sort``, ``top_k``…: not along a dimension that is split."""
+    source = op.operands[0] if op.operands else None
+    if source is None or source.dims is None or len(op.operands) > 1 or len(source.dims) != len(out.dims or ()):
+        return None
+    axis = along(op.call, len(source.dims))
+    if axis is None or (is_none(op.call.get("axis")) and len(source.dims) > 1):
+        return None
+    for k in axis:
+        _check_whole(op, source, k)
+    return [dim.axes for dim in source.dims]
+
+
+def last(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``top_k`` along the last dimension."""
+    source = op.operands[0] if op.operands else None
+    axis = op.call.get("axis")
+    if source is None or not source.dims or (not is_none(axis) and static_int(axis) != -1):
+        return None
+    _check_whole(op, source, len(source.dims) - 1)
+    return [dim.axes for dim in source.dims]
+
+
+def _check_whole(op: GlobalOp, source: ArrayValue, k: int) -> None:
+    axes = (source.dims or ())[k].axes
+    if axes:
+        why = f"dimension {k} of {op.text(source)} is split over {'/'.join(axes)}: reshard it before"
+        raise op.refused(why, 0)
+
+
+def same_place(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """The shape stays, and so do the axes: ``softmax``, ``flip``, ``tril``, a cast."""
+    source = op.operands[0] if op.operands else None
+    if source is None or source.dims is None or len(op.operands) > 1 or len(source.dims) != len(out.dims or ()):
+        return None
+    return [dim.axes for dim in source.dims]
+
+
+def moved(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """Dimensions are rearranged, dropped where their size is 1, or added with size 1."""
+    if len(op.operands) != 1 or op.operands[0].dims is None:
+        return None
+    source = op.operands[0].dims
+    kept = {origin[1] for origin in origins if origin is not None}
+    if any(dim.axes != () for k, dim in enumerate(source) if k not in kept and dim.size != ONE):
+        return None
+    return [source[o[1]].axes if o is not None else (() if d.size == ONE else None)
+            for o, d in zip(origins, out.dims or (), strict=True)]  # fmt: skip
+
+
+def spread(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``broadcast_to``: old dimensions line up on the right, new ones are not split."""
+    if len(op.operands) != 1 or op.operands[0].dims is None:
+        return None
+    source, rank = op.operands[0].dims, len(out.dims or ())
+    more = rank - len(source)
+    return [() if k < more or source[k - more].size == ONE else source[k - more].axes for k in range(rank)]
+
+
+def joined(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``concatenate`` and ``stack``: all operands are split alike. One that is not of the mesh may be anything."""
+    split = alike(op, op.operands)
+    axis = static_int(op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension"))
+    if split is None or axis is None:
+        return None
+    if op.last != "stack":
+        return split
+    axis %= len(split) + 1
+    return [*split[:axis], (), *split[axis:]]
+
+
+def alike(op: GlobalOp, operands: Sequence[ArrayValue]) -> list[Axes] | None:
+    """The axes that all operands have; None where that is open. Raises OpError where two of them differ."""
+    shapes = [[dim.axes for dim in operand.dims] for operand in operands if operand.dims is not None]
+    if not operands or len(shapes) < len(operands) or len({len(one) for one in shapes}) != 1:
+        return None
+    known = [n for n, one in enumerate(shapes) if None not in one and placed(operands[n])]
+    for n in known[1:]:
+        if shapes[n] != shapes[known[0]]:
+            a, b = (op.text(operands[i]) for i in (known[0], n))
+            raise op.refused(f"operands are split differently over the mesh: {a} and {b}", code="ST309")
+    return list(shapes[0]) if len(known) == len(operands) else None
+
+
+def selected(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``where(condition, x, y)``: all three are split alike; numbers do not count."""
+    if is_none(op.call.get("x")):
+        return None
+    operands = [operand for operand in op.operands if operand.dims != ()]
+    sizes = [[dim.size for dim in operand.dims or ()] for operand in operands]
+    if any(None in one or one != sizes[0] for one in sizes):
+        return None  # broadcast first, by rules of their own
+    return alike(op, operands)
+
+
+def paired(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``dynamic_update_slice(x, update, …)``: both are split alike."""
+    return alike(op, op.operands[:2]) if len(op.operands) >= 2 else None
+
+
+def made(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """A new array is not split."""
+    return [() for _ in out.dims or ()] if not op.operands else None
+
+
+def hot(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``one_hot``: a new dimension, last."""
+    axis = static_int(op.call.get("axis"))
+    if len(op.operands) != 1 or op.operands[0].dims is None or axis != -1:
+        return None
+    return [*(dim.axes for dim in op.operands[0].dims), ()]
+
+
+def tiled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``tile``: not along a dimension that is split."""
+    source = op.operands[0] if op.operands else None
+    reps = op.call.get("reps")
+    items = reps.items if isinstance(reps, SequenceValue) else (reps,)
+    if source is None or source.dims is None:
+        return None
+    counts = [1] * (len(source.dims) - len(items)) + [static_int(item) for item in items]
+    more = len(counts) - len(source.dims)
+    for k, count in enumerate(counts):
+        if count is None:
+            return None
+        if count > 1 and k >= more:
+            _check_whole(op, source, k - more)
+    return [*[()] * more, *(dim.axes for dim in source.dims)]
+
+
+_JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
+_CAST = [f"{_JNP}.astype", f"{_LAX}.convert_element_type"]
+_CLAMP = [f"{_LAX}.clamp"]
+rule([name for name in ELEMENTWISE if name not in _CLAMP], aligned, "ST309")
+rule([*_CAST, *qualified(_NN, "softmax log_softmax"), *qualified(_JNP, "flip flipud fliplr tril triu"),
+      f"{_LAX}.rev"], same_place)  # fmt: skip
+rule(qualified(_JNP, "einsum matmul dot inner"), contracted, "ST310")
+rule([f"{_JNP}.outer"], outer, "ST309")
+rule([*qualified(_JNP, "sum mean nansum nanmean prod std var max min amax amin any all count_nonzero linalg.norm"),
+      f"{_NN}.logsumexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
+rule([*qualified(_JNP, "cumsum cumprod sort argsort"), *qualified(_LAX, "cumsum cumprod cummax cummin")], whole)
+rule([f"{_LAX}.top_k"], last)
+rule([*qualified(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims"),
+      *qualified(_LAX, "transpose expand_dims squeeze"), "jax.Array.transpose", "einops.rearrange"], moved)  # fmt: skip
+rule([f"{_JNP}.broadcast_to"], spread)
+rule([*qualified(_JNP, "concatenate stack"), f"{_LAX}.concatenate"], joined)
+rule([f"{_JNP}.where", f"{_LAX}.select"], selected)
+rule(qualified(_LAX, "dynamic_update_slice dynamic_update_slice_in_dim"), paired)
+rule(qualified(_JNP, "zeros ones empty full arange linspace eye identity"), made)
+rule([f"{_NN}.one_hot"], hot)
+rule([f"{_JNP}.tile"], tiled)
