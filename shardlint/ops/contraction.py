@@ -50,7 +50,8 @@ def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimen
     if call.qualname.startswith("jax.lax.") and len({operand.dtype for operand in operands}) > 1:
         return with_dtype(result, None)  # jax.lax multiplies any two dtypes, by a rule of its own
     dtype, weak = result_dtype(call.name, operands, call.ctx)
-    if len({operand.weak for operand in operands}) > 1:
+    mixed = len({dtypes.KIND_OF.get(operand.dtype or "") for operand in operands}) > 1
+    if len({operand.weak for operand in operands}) > 1 or (mixed and len(operands) > 2):
         return with_dtype(result, None)  # JAX refuses some of these mixtures
     return with_dtype(result, dtype, weak)
 
@@ -138,6 +139,18 @@ def tensordot(call: Call) -> Value:
     a, b = arrays(call, "a", "b")
     if a.dims is None or b.dims is None:
         return contraction_result(call, [a, b], None, [Dimension(None)])
+    pairs = tensordot_pairs(call, a, b)
+    for i, k in zip(*pairs, strict=True):
+        check_contracted(call, a, i, b, k)
+    left = tuple(dim for i, dim in enumerate(a.dims) if i not in pairs[0])
+    right = tuple(dim for i, dim in enumerate(b.dims) if i not in pairs[1])
+    return contraction_result(call, [a, b], left + right, [a.dims[i] for i in pairs[0]])
+
+
+def tensordot_pairs(call: Call, a: ArrayValue, b: ArrayValue) -> list[list[int]]:
+    """The dimensions of ``a`` that are contracted, and those of ``b``; their ranks are known. Raises OpError where they
+    have no such dimensions, UnknownArgument where ``axes`` is not known."""
+    assert a.dims is not None and b.dims is not None
     axes = call["axes"]
     if isinstance(axes, SequenceValue) and len(axes.items) == 2:
         pairs = []
@@ -154,11 +167,7 @@ def tensordot(call: Call) -> Value:
         if count > min(len(a.dims), len(b.dims)) or count < 0:
             raise OpError("ST208", f"{call.name}: axes={count} for shapes {shown(a)} and {shown(b)}")
         pairs = [list(range(len(a.dims) - count, len(a.dims))), list(range(count))]
-    for i, k in zip(*pairs, strict=True):
-        check_contracted(call, a, i, b, k)
-    left = tuple(dim for i, dim in enumerate(a.dims) if i not in pairs[0])
-    right = tuple(dim for i, dim in enumerate(b.dims) if i not in pairs[1])
-    return contraction_result(call, [a, b], left + right, [a.dims[i] for i in pairs[0]])
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +316,7 @@ def _not_one(call: Call, a: Size | None, b: Size | None, witness: dict[str, int]
 def dot_general(call: Call) -> Value:
     """``dimension_numbers`` are ((contracted of x, of y), (batch of x, of y))."""
     x, y = arrays(call, "x", "y")
-    groups = _dimension_numbers(call["dimension_numbers"])
+    groups = dimension_numbers(call["dimension_numbers"])
     if x.dims is None or y.dims is None or groups is None:
         return UNKNOWN_ARRAY
     (cx, cy), (bx, by) = groups
@@ -326,7 +335,8 @@ def dot_general(call: Call) -> Value:
     return contraction_result(call, [x, y], dims, [x.dims[i] for i in cx])
 
 
-def _dimension_numbers(value: Value) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]] | None:
+def dimension_numbers(value: Value) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]] | None:
+    """((contracted of x, of y), (batch of x, of y)); None where they are not known."""
     if not isinstance(value, SequenceValue) or len(value.items) != 2:
         return None
     out = []

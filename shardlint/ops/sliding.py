@@ -94,7 +94,7 @@ class Layout:
     out: tuple[int, ...]
 
 
-def _layout(call: Call, rank: int) -> Layout:
+def layout_of(call: Call, rank: int) -> Layout:
     """``('NHWC', 'HWIO', 'NHWC')``; None: batch and features first."""
     value = call.get("dimension_numbers")
     if is_none(value):
@@ -140,7 +140,7 @@ def convolution(call: Call) -> Value:
         raise OpError("ST204", f"{call.name}: an input of shape {shown(lhs)}, a kernel of shape {shown(rhs)}")
     if rank < 2:
         raise UnknownArgument
-    layout, count = _layout(call, rank), rank - 2
+    layout, count = layout_of(call, rank), rank - 2
     groups = static_int(call.get("feature_group_count")) if "feature_group_count" in call.args else 1
     batches = static_int(call.get("batch_group_count")) if "batch_group_count" in call.args else 1
     if groups is None or batches != 1 or groups < 1:

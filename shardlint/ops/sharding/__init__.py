@@ -15,6 +15,7 @@ from shardlint.ops.sharding import (
     explicit_models,
     explicit_parts,
     indexing,
+    matrices,
     reductions,
     structure,
 )
@@ -24,5 +25,6 @@ from shardlint.ops.sharding.view import View as View
 
 # importing a family registers its models
 _FAMILIES = (
-    combining, contraction, elementwise, explicit, explicit_models, explicit_parts, indexing, reductions, structure,
+    combining, contraction, elementwise, explicit, explicit_models, explicit_parts, indexing, matrices, reductions,
+    structure,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The registry of sharding models: what a function does to axes and pending sums in the manual view.
 
 Shapes come first, from the model that the function has anyway, on local sizes. A sharding model then says how the
-result lies on the mesh. A function without one gives a result of which that is not known, which never reports.
+result lies on the mesh. A function without one gives the same on all devices where all its operands are the same.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from shardlint.axis_set import EVERY_AXIS, NO_AXIS
+from shardlint.axis_set import EVERY_AXIS, NO_AXIS, AxisSet
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError
-from shardlint.ops.sharding.state import Axes, settled
+from shardlint.ops.sharding.state import FACTORED, Axes, axes_met, settled, state
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.values import (
     ArrayValue,
@@ -153,7 +153,7 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
         better = explain(op, error) if explain is not None else None
         raise better or error from None
     ctx.facts = inner.facts
-    return _marked(op, result, SHARDING.get(call.qualname) if operands.complete else None)
+    return _marked(op, result, SHARDING.get(call.qualname, computed) if operands.complete else None)
 
 
 def _marked(op: Op, value: Value, found: Rule | None) -> Value:
@@ -186,8 +186,29 @@ def constant(value: ArrayValue) -> ArrayValue:
     return replace(value, manual=True, pending=frozenset(), unclear=NO_AXIS, constant=True)
 
 
+def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """What any function gives: the same on all devices where all its operands are, and may depend on a split dimension
+    as a whole."""
+    if op.call.qualname.startswith("numpy.random"):
+        return unknown(out)
+    known = not any(o.dims is None or dim.axes != () for o in op.operands for dim in o.dims or ())
+    met = axes_met(op.operands)
+    states = {axis: {state(o, axis) for o in op.operands} for axis in met}
+    unclear = {axis for axis in met if not states[axis] <= {"replicated", "varying"}}
+    every = any(o.unclear.all_but for o in op.operands)
+    return settled(
+        out, [() for _ in out.dims] if out.dims is not None and known else None,
+        varying=[axis for axis in met - unclear if "varying" in states[axis]],
+        unclear=AxisSet(frozenset(met - unclear), True) if every else AxisSet(frozenset(unclear)),
+        marks=[FACTORED, *((axis, "scaled") for o in op.operands for axis, mark in o.marks if mark == "scaled")],
+        constant=all(o.constant for o in op.operands), notes=[note for o in op.operands for note in o.notes],
+    )  # fmt: skip
+
+
 def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """A new array, the same on all devices: made of constants if nothing varying went in."""
+    if op.operands:
+        return computed(op, out, origins)
     return settled(out, [() for _ in out.dims or ()], constant=True) if out.dims is not None else unknown(out)
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.arrays import ONE
-from shardlint.ops.contraction import parse_equation
-from shardlint.ops.registry import Call, OpError, static_str
-from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown
+from shardlint.ops.contraction import Equation, dimension_numbers, parse_equation, tensordot_pairs
+from shardlint.ops.registry import Call, OpError, static_int, static_str
+from shardlint.ops.sharding.base import Op, Origin, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import clash, explained
 from shardlint.ops.sharding.state import LASTING, Axes, clean
-from shardlint.values import ArrayValue, Dimension
+from shardlint.ops.sliding import layout_of
+from shardlint.values import ArrayValue, Dimension, SequenceValue
 
 Letters = Sequence[Sequence[str]]
 
@@ -66,27 +67,87 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
 
 def einsum(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     letters = letters_of(op.call, op.operands)
-    return unknown(out) if letters is None else contracted(op, out, op.operands, *letters)
+    return computed(op, out, origins) if letters is None else contracted(op, out, op.operands, *letters)
 
 
 def letters_of(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
     """Letters of the operands and of the result, an ellipsis written out."""
     if call.last == "einsum":
         return _of_equation(call, operands)
+    if call.last == "conv" or call.last.startswith("conv_"):
+        return _of_convolution(call, operands)
     a, b = (operands[0].dims, operands[1].dims) if len(operands) == 2 else (None, None)
     if a is None or b is None or not a or not b:
         return None
-    if call.last in ("matmul", "dot", "inner"):
-        return _of_matmul(call.last, len(a), len(b))
+    match call.last:
+        case "matmul" | "dot" | "inner":
+            return _of_matmul(call.last, len(a), len(b))
+        case "vecdot" if static_int(call.get("axis")) == -1:
+            return _of_products(len(a), len(b), (["k"], ["k"]), [])
+        case "matvec":
+            return _of_products(len(a), len(b), (["i", "k"], ["k"]), ["i"])
+        case "vecmat":
+            return _of_products(len(a), len(b), (["k"], ["k", "j"]), ["j"])
+        case "batch_matmul":
+            return _of_products(len(a), len(b), (["i", "k"], ["k", "j"]), ["i", "j"])
+        case "outer" if len(a) == len(b) == 1:
+            return [["i"], ["j"]], ["i", "j"]
+        case "vdot" if [dim.size for dim in a] == [dim.size for dim in b]:
+            shared = [f"k{n}" for n in range(len(a))]
+            return [shared, shared], []
+        case "tensordot":
+            first, second = tensordot_pairs(call, *operands)
+            return _of_pairs(len(a), len(b), list(zip(first, second, strict=True)), [])
+        case "dot_general":
+            groups = dimension_numbers(call["dimension_numbers"])
+            if groups is not None:
+                contracting, batch = (list(zip(*group, strict=True)) for group in groups)
+                return _of_pairs(len(a), len(b), contracting, batch)
     return None
 
 
-def _of_equation(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
-    text = static_str(call.get("subscripts"))
-    if text is None:
+def _of_products(
+    left: int, right: int, own: tuple[list[str], list[str]], output: list[str]
+) -> tuple[list[list[str]], list[str]] | None:
+    """Products over a batch that broadcasts: ``own`` are the letters of the last dimensions."""
+    extra = [left - len(own[0]), right - len(own[1])]
+    if min(extra) < 0:
         return None
-    equation = parse_equation(call, text)
-    if len(equation.inputs) != len(operands):
+    batch = [f"...{n}" for n in range(max(extra), 0, -1)]
+    a, b = ([*batch[len(batch) - more :], *letters] for more, letters in zip(extra, own, strict=True))
+    return [a, b], [*batch, *output]
+
+
+def _of_pairs(
+    left: int, right: int, contracting: Sequence[tuple[int, int]], batch: Sequence[tuple[int, int]]
+) -> tuple[list[list[str]], list[str]]:
+    a, b = [f"a{n}" for n in range(left)], [f"b{n}" for n in range(right)]
+    for i, k in (*contracting, *batch):
+        b[k] = a[i]
+    gone = {a[i] for i, _ in (*contracting, *batch)}
+    return [a, b], [*(a[i] for i, _ in batch), *(one for one in (*a, *b) if one not in gone)]
+
+
+def _of_convolution(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
+    """Over batch and features; in space every device needs its neighbours' parts."""
+    lhs, rhs = (operand.dims for operand in operands) if len(operands) == 2 else (None, None)
+    if lhs is None or rhs is None or len(lhs) != len(rhs):
+        return None
+    groups = [static_int(call.args[name]) for name in ("feature_group_count", "batch_group_count") if name in call.args]
+    lies = layout_of(call, len(lhs))
+    split = [dim for k, dim in enumerate(lhs) if k in lies.lhs[2:]] + [rhs[k] for k in lies.rhs[2:]]
+    if any(dim.axes != () for dim in split) or any(count != 1 for count in groups):
+        return None
+    a, b, out = ([f"{side}{n}" for n in range(len(lhs))] for side in "abc")
+    a[lies.lhs[0]], out[lies.out[0]] = "batch", "batch"
+    b[lies.rhs[0]], out[lies.out[1]] = "features", "features"
+    a[lies.lhs[1]], b[lies.rhs[1]] = "k", "k"
+    return [a, b], out
+
+
+def _of_equation(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
+    equation = _equation(call)
+    if equation is None or len(equation.inputs) != len(operands):
         return None
     inputs = []
     width = 0
@@ -99,6 +160,16 @@ def _of_equation(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[
     if "..." in equation.output or not any("..." in letters for letters in equation.inputs):
         return inputs, _written(equation.output, width)
     return None
+
+
+def _equation(call: Call) -> Equation | None:
+    if "subscripts" in call.args:
+        text = static_str(call["subscripts"])
+        return None if text is None else parse_equation(call, text)
+    given = call.get("tensors_and_pattern")  # of einops, the pattern last
+    text = static_str(given.items[-1]) if isinstance(given, SequenceValue) and given.items else None
+    left, arrow, right = (text or "").partition("->")
+    return Equation(tuple(tuple(part.split()) for part in left.split(",")), tuple(right.split())) if arrow else None
 
 
 def _written(letters: Sequence[str], extra: int) -> list[str]:
@@ -145,4 +216,7 @@ def explain(op: Op, error: OpError) -> OpError | None:
     return None
 
 
-rule(names("jax.numpy", "einsum matmul dot inner"), einsum, explain)
+rule([*names("jax.numpy", "einsum matmul dot inner outer vdot tensordot vecdot matvec vecmat linalg.matmul "
+                          "linalg.tensordot linalg.vecdot linalg.outer"),
+      *names("jax.lax", "dot dot_general batch_matmul conv conv_general_dilated conv_with_general_padding"),
+      "einops.einsum"], einsum, explain)  # fmt: skip

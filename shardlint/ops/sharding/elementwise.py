@@ -129,6 +129,7 @@ _TEST = [
     *names(_LAX, "is_finite eq ne lt le gt ge"),
 ]
 
+
 def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``astype``: linear, but for casts to integers, which cut off: then a pending sum may be one no more."""
     operands = with_numbers(op)[:1]
@@ -151,3 +152,6 @@ _KINDS: tuple[tuple[Kind, list[str]], ...] = (
 FUNCTIONS = {name: kind for kind, functions in _KINDS for name in functions}
 for _name, _kind in FUNCTIONS.items():
     rule([_name], elementwise(_kind), explain)
+
+rule([f"{_JNP}.copy", f"{_NN}.identity", f"{_LAX}.reduce_precision", "jax.ad_checkpoint.checkpoint_name"],
+     elementwise("linear"))  # fmt: skip

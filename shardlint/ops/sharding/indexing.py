@@ -194,9 +194,9 @@ _JNP, _LAX, _AT = "jax.numpy", "jax.lax", "jax.Array.at"
 rule([INDEX, f"{_AT}.get"], indexed)
 rule([f"{_JNP}.take"], taken)
 rule([f"{_JNP}.take_along_axis"], taken_along)
-rule(names(_LAX, "dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim index_in_dim"), sliced)
+rule(names(_LAX, "dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim index_in_dim slice slice_in_dim"), sliced)
 rule(names(_AT, "set add subtract multiply mul divide power min max apply"), updated)
-rule(names("jax.random", "normal uniform truncated_normal randint bits rademacher bernoulli split fold_in key PRNGKey"),
-     drawn)  # fmt: skip
+rule(names("jax.random", "normal uniform truncated_normal randint bits rademacher bernoulli split fold_in key PRNGKey "
+                         "gumbel exponential laplace logistic cauchy maxwell categorical"), drawn)  # fmt: skip
 rule(["jax.nn.one_hot"], expanded)
 rule([*names(_JNP, "zeros_like ones_like empty_like full_like"), f"{_LAX}.full_like"], alike)

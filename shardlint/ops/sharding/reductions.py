@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shardlint.ops.registry import Call, is_none, static_bool, static_int
-from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown
+from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
+from shardlint.ops.sharding.base import Op, Origin, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.state import Axes, clean, state
 from shardlint.values import ArrayValue, SequenceValue
@@ -13,7 +13,7 @@ from shardlint.values import ArrayValue, SequenceValue
 
 def along(call: Call, rank: int) -> list[int] | None:
     """The dimensions that the call names, None where they are not known; ``axis=None`` means all."""
-    axis = call.get("axis")
+    axis = next((call[name] for name in ("axis", "axes", "dimension") if name in call.args), NONE)
     if is_none(axis):
         return list(range(rank))
     found = [static_int(item) for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))]
@@ -43,7 +43,8 @@ def _text(op: Op, source: ArrayValue, reduced: list[int], axis: str) -> str:
 
 def summed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``sum`` and ``mean``: what was split is pending."""
-    return _reduced(op, out, True)
+    weighed = not is_none(op.call.get("weights")) or static_bool(op.call.get("returned")) is True
+    return computed(op, out, origins) if weighed else _reduced(op, out, True)
 
 
 def reduced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -62,7 +63,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     if len(axes) != len(out.dims):
         return unknown(out)
     split = [axis for k in gone for axis in (source.dims or ())[k].axes or ()]
-    question: Kind = "test" if op.last in ("any", "all") else "nonlinear"
+    question: Kind = "test" if op.last in ("any", "all", "reduce_or", "reduce_and") else "nonlinear"
     others = list(op.operands[1:])
     if others:
         split_where = [axis for axis in split if any(state(o, axis) not in ("replicated", "sharded") for o in others)]
@@ -84,7 +85,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
         else:
             pending.add(axis)
             marks.add((axis, "reduction"))
-            if op.last in ("mean", "nanmean"):
+            if op.last in ("mean", "nanmean", "average"):
                 marks.add((axis, "mean"))
         notes.append(op.note(axis, _text(op, source, gone, axis)))
     if op.last == "nansum" or op.last == "nanmean":
@@ -103,6 +104,8 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     touched = along(op.call, len(source.dims or ()))
     if touched is None or any((source.dims or ())[k].axes is None for k in touched):
         return unknown(out)
+    if static_bool(op.call.get("include_initial")) is True:
+        return computed(op, out, origins)
     kind: Kind = "linear" if op.last in ("cumsum", "nancumsum", "cumulative_sum") else "nonlinear"
     result = combined(op, out, [dim.axes for dim in source.dims or ()], kind, [source])
     split = [axis for k in touched for axis in (source.dims or ())[k].axes or ()]
@@ -117,9 +120,12 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 _JNP, _NN = "jax.numpy", "jax.nn"
 _SOFTMAX = frozenset({"softmax", "log_softmax", "standardize"})
-rule(names(_JNP, "sum mean nansum nanmean"), summed)
+rule([*names(_JNP, "sum mean nansum nanmean average"), "jax.lax.reduce_sum"], summed)
 rule([*names(_JNP, "prod nanprod std var nanstd nanvar max min amax amin nanmax nanmin all any median nanmedian "
-                   "count_nonzero ptp argmax argmin nanargmax nanargmin linalg.norm"),
-      f"{_NN}.logsumexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
+                   "count_nonzero ptp argmax argmin nanargmax nanargmin quantile percentile nanquantile nanpercentile "
+                   "linalg.norm linalg.vector_norm linalg.matrix_norm"),
+      *names("jax.lax", "reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin"),
+      f"{_NN}.logsumexp", f"{_NN}.logmeanexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
 rule([*names(_NN, "softmax log_softmax standardize"),
-      *names(_JNP, "cumsum cumprod nancumsum nancumprod sort argsort")], normalised)  # fmt: skip
+      *names(_JNP, "cumsum cumprod nancumsum nancumprod cumulative_sum cumulative_prod sort argsort"),
+      *names("jax.lax", "cumsum cumprod cummax cummin cumlogsumexp sort top_k")], normalised)  # fmt: skip

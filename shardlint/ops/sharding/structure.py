@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import Call, is_none, static_int
-from shardlint.ops.sharding.base import Op, Origin, made, names, rule, unknown, with_numbers
+from shardlint.ops.sharding.base import Op, Origin, computed, made, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, clash, explain
 from shardlint.ops.sharding.state import Axes
-from shardlint.values import ArrayValue, DictValue, Dimension, Literal, SequenceValue
+from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, Literal, SequenceValue
 from shardtypes.lang import Size
 
 
@@ -142,9 +142,11 @@ def spread(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``concatenate``: all operands are split alike, and not along the joined dimension."""
     operands = list(op.operands)
-    axis = static_int(op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension"))
-    if out.dims is None or axis is None or not operands or any(o.dims is None for o in operands):
-        return unknown(out)
+    axis = _joined_axis(op, out)
+    if out.dims is None or axis is None or not operands:
+        return computed(op, out, origins)
+    if any(o.dims is None or len(o.dims) != len(out.dims) for o in operands):
+        return computed(op, out, origins)
     axis %= len(out.dims)
     result: list[Axes] = []
     for k in range(len(out.dims)):
@@ -160,6 +162,45 @@ def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         else:
             result.append(split[0] if split else ())
     return combined(op, out, result, "add" if len(operands) > 1 else "linear", operands)
+
+
+def _joined_axis(op: Op, out: ArrayValue) -> int | None:
+    rank = len(out.dims or ())
+    match op.last:
+        case "hstack":
+            return 0 if rank == 1 else 1
+        case "vstack":
+            return 0
+        case "column_stack":
+            return 1
+        case "dstack":
+            return 2
+        case _:
+            return static_int(op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension"))
+
+
+def repeated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``repeat``: every entry comes several times, on the device that has it."""
+    source = op.operands[0] if len(op.operands) == 1 else None
+    plain = static_int(op.call.get("axis")) is not None and is_none(op.call.get("total_repeat_length"))
+    if source is None or source.dims is None or not plain or not isinstance(op.call.get("repeats"), IntValue):
+        return computed(op, out, origins)
+    return combined(op, out, [dim.axes for dim in source.dims], "linear", [source])
+
+
+def overwritten(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``dynamic_update_slice``: right where a split dimension is overwritten as a whole."""
+    target, update = op.operands[:2] if len(op.operands) > 1 else (None, None)
+    if target is None or update is None or target.dims is None or update.dims is None or out.dims is None:
+        return computed(op, out, origins)
+    pairs = list(zip(target.dims, update.dims, strict=False))
+    whole = all(a.axes == b.axes and (a.axes == () or a.size == b.size) for a, b in pairs)
+    if len(target.dims) != len(update.dims) or not whole:
+        return computed(op, out, origins)
+    axes = [dim.axes for dim in target.dims]
+    result = combined(op, out, axes, "add", [target, update])
+    starts = op.operands[2:]
+    return combined(op, result, axes, "multiply", [result, *starts]) if starts else result
 
 
 def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -206,16 +247,19 @@ _JNP, _LAX = "jax.numpy", "jax.lax"
 
 rule([*names(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims split array_split "
                    "hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d"),
-      *names(_LAX, "transpose expand_dims squeeze"), "jax.Array.transpose", "einops.rearrange", "einops.repeat"],
-     moved)  # fmt: skip
+      *names(_JNP, "tile rollaxis unstack"), *names(_LAX, "transpose expand_dims squeeze broadcast split"),
+      "jax.Array.transpose", "einops.rearrange", "einops.repeat"], moved)  # fmt: skip
+rule([f"{_JNP}.repeat"], repeated)
+rule(names(_LAX, "dynamic_update_slice dynamic_update_slice_in_dim dynamic_update_index_in_dim"), overwritten)
 rule([f"{_JNP}.pad"], padded)
 rule([*names(_JNP, "flip flipud fliplr roll tril triu"), "jax.lax.rev"], whole)
 rule([*names(_JNP, "reshape ravel"), "jax.lax.reshape", "jax.lax.collapse",
       *names("jax.Array", "reshape ravel flatten")], reshaped)  # fmt: skip
 rule([f"{_JNP}.broadcast_to"], spread)
-rule([f"{_JNP}.concatenate", f"{_LAX}.concatenate"], joined, explain)
+rule([*names(_JNP, "concatenate concat hstack vstack dstack column_stack append"), f"{_LAX}.concatenate"],
+     joined, explain)  # fmt: skip
 rule([f"{_JNP}.stack"], stacked, explain)
 rule([f"{_JNP}.array", f"{_JNP}.asarray"], array_of)
 rule([f"{_JNP}.where", f"{_LAX}.select"], selected, explain)
-rule([*names(_JNP, "zeros ones empty full arange linspace eye identity tri"), *names(_LAX, "iota broadcasted_iota")],
-     made)  # fmt: skip
+rule([*names(_JNP, "zeros ones empty full arange linspace eye identity tri"),
+      *names(_LAX, "iota broadcasted_iota full")], made)  # fmt: skip
