@@ -218,6 +218,13 @@ def window_function(call: Call) -> Value:
     return made(call, [size_of(call["M"])], default_float(call) if is_number(call["M"]) else None)
 
 
+@model("n", "jax.scipy.special.bernoulli")
+def bernoulli(call: Call) -> Value:
+    """The Bernoulli numbers up to the n-th."""
+    count = size_of(call["n"])
+    return made(call, [None if count is None else count + 1], default_float(call))
+
+
 @model("a, order=None", "jax.numpy.copy")
 def copy(call: Call) -> Value:
     value = nested(call, call["a"])

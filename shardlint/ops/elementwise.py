@@ -75,12 +75,11 @@ def unary_inexact(call: Call) -> Value:
 @model("x, /", *names("jax.numpy", "bitwise_count spacing"))
 @model("x, b=4", "jax.nn.squareplus")
 @model("x", *names("jax.nn", "log1mexp"))
-@model("x, order=1", "jax.scipy.special.bernoulli")
 def shape_only(call: Call) -> Value:
     """The dtype is one of its own, and stays open but where it is certain."""
     value = as_array(next(iter(call.args.values())), call.ctx.x64) or UNKNOWN_ARRAY
     real = dtypes.is_kind(value.dtype, "floating") and not value.weak
-    if call.last in ("bitwise_count", "spacing", "bernoulli"):
+    if call.last in ("bitwise_count", "spacing"):
         real = False
     linear = value if call.last in ("real", "imag") else cleared(value)
     return with_dtype(linear, value.dtype if real else None)

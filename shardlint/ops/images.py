@@ -5,14 +5,15 @@ from __future__ import annotations
 from shardlint import dtypes
 from shardlint.ops.arrays import array, dims_of, shown, shown_sizes, sizes_argument, with_dims, with_dtype
 from shardlint.ops.elementwise import cleared
-from shardlint.ops.registry import Call, OpError, model
-from shardlint.values import SequenceValue, Value
+from shardlint.ops.registry import Call, OpError, model, static_int
+from shardlint.values import Dimension, SequenceValue, Value
 
 
 @model("image, shape, method, antialias=True, precision=None", "jax.image.resize")
 @model("image, shape, spatial_dims, scale, translation, method, antialias=True, precision=None",
        "jax.image.scale_and_translate")
 def resize(call: Call) -> Value:
+    """``scale_and_translate`` keeps the dimensions that it is not told to scale."""
     value = array(call, "image")
     sizes = sizes_argument(call["shape"]) if isinstance(call["shape"], SequenceValue) else None
     usual = dtypes.is_kind(value.dtype, "floating") and not value.weak
@@ -23,4 +24,13 @@ def resize(call: Call) -> Value:
         raise OpError("ST208", f"{call.name}: {shown_sizes(sizes)} has another rank than the image, {shown(value)}")
     if any((size.constant or 0) < 0 for size in sizes if size is not None):
         return with_dims(out, None)
-    return with_dims(out, dims_of(*sizes))
+    if "spatial_dims" not in call.args:
+        return with_dims(out, dims_of(*sizes))
+    scaled = call["spatial_dims"]
+    if value.dims is None or not isinstance(scaled, SequenceValue):
+        return with_dims(out, dims_of(*[None] * len(sizes)))
+    rank, axes = len(value.dims), [static_int(item) for item in scaled.items]
+    if any(axis is None or not -rank <= axis < rank for axis in axes):
+        return with_dims(out, dims_of(*[None] * len(sizes)))
+    where = {axis % rank for axis in axes if axis is not None}
+    return with_dims(out, tuple(Dimension(sizes[i]) if i in where else dim for i, dim in enumerate(value.dims)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import dims_of, dtype_argument, shown_sizes, sizes_argument
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import NONE, Call, OpError, is_none, model, static_str
+from shardlint.ops.registry import NONE, Call, OpError, constant, is_none, model, static_str
 from shardlint.values import ArrayValue, ExternalValue, Literal, PartialValue, SequenceValue, Value
 
 INITIALIZERS = "jax.nn.initializers"
@@ -22,8 +22,13 @@ INITIALIZERS = "jax.nn.initializers"
 @model("scale=1.0, column_axis=-1, dtype=None", *names(INITIALIZERS, "orthogonal delta_orthogonal"))
 def initializer(call: Call) -> Value:
     """A function of a key and a shape."""
-    dtype = call["dtype"]
-    return PartialValue(ExternalValue(f"{INITIALIZERS}.{_MADE}"), (Literal(call.last), dtype))
+    chosen = any(call.get(name) != usual for name, usual in _AXES.items() if name in call.args)
+    maker = "with axes" if chosen else ("variance_scaling" if "in_axis" in call.args else call.last)
+    return PartialValue(ExternalValue(f"{INITIALIZERS}.{_MADE}"), (Literal(maker), call["dtype"]))
+
+
+_AXES = {"in_axis": constant(-2), "out_axis": constant(-1), "batch_axis": constant(())}
+_RANKS = {"orthogonal": (2, None), "delta_orthogonal": (3, 5), "variance_scaling": (2, None)}
 
 
 _MADE = "<made>"
@@ -39,9 +44,12 @@ def initialized(call: Call) -> Value:
     if not isinstance(call["shape"], SequenceValue) or sizes is None:
         return ArrayValue(None, dtype, False, frozenset())
     maker = static_str(call["name"]) or ""
-    least = {"orthogonal": 2, "delta_orthogonal": 3}.get(maker, 0)
-    if len(sizes) < least:
-        raise OpError("ST208", f"{maker}: shape {shown_sizes(sizes)} has less than {least} dimensions")
+    least, most = _RANKS.get(maker, (0, None))
+    if len(sizes) < least or len(sizes) > (most or len(sizes)):
+        wanted = f"{least} dimensions at least" if most is None else f"{least} to {most} dimensions"
+        raise OpError("ST208", f"the initializer wants {wanted}, got shape {shown_sizes(sizes)}")
+    if maker in ("with axes", "delta_orthogonal"):  # some sizes or axes are refused
+        return ArrayValue(dims_of(*sizes))
     return ArrayValue(dims_of(*sizes), dtype, False, frozenset())
 
 

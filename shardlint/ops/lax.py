@@ -169,7 +169,7 @@ def view(call: Call) -> Value:
     name, given = dtype_argument(call, call["dtype"])
     old, new = (dtypes.bits(dtype) if dtype in dtypes.CONCRETE else None for dtype in (value.dtype, name))
     if not given or (old is not None and old == new and "complex" not in f"{value.dtype} {name}"):
-        return with_dtype(value, name if given else value.dtype)
+        return with_dtype(value, name) if given else value
     return with_dtype(with_dims(value, None), None)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import dims_of, sizes_argument
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, is_none, model
-from shardlint.values import ArrayValue, ExternalValue, Unknown, Value
+from shardlint.ops.registry import Call, is_none, is_number, model
+from shardlint.values import ArrayValue, ExternalValue, ScalarValue, SequenceValue, Unknown, Value
 
 GENERATOR = "numpy.random.Generator"
 
@@ -25,6 +25,9 @@ def generator(call: Call) -> Value:
 def drawn(call: Call) -> Value:
     """Without ``size`` the result has the shape that the parameters broadcast to, or is a number."""
     if is_none(call["size"]):
+        plain = all(is_number(value) or is_none(value) for name, value in call.args.items() if name != "size")
+        if plain and call.last not in ("integers", "randint"):
+            return ScalarValue("float")
         return Unknown("one random number, or as many as the parameters are")
     sizes = sizes_argument(call["size"])
     return ArrayValue(None if sizes is None else dims_of(*sizes), None, numpy=True)
@@ -32,6 +35,8 @@ def drawn(call: Call) -> Value:
 
 @model("*sizes", *names("numpy.random", "rand randn"), *names(GENERATOR, "rand randn"))
 def drawn_by_sizes(call: Call) -> Value:
-    """``np.random.randn(4, 3)``."""
+    """``np.random.randn(4, 3)``; without sizes one number."""
+    if call["sizes"] == SequenceValue(()):
+        return ScalarValue("float")
     sizes = sizes_argument(call["sizes"])
     return ArrayValue(None if sizes is None else dims_of(*sizes), None, numpy=True)

@@ -36,12 +36,12 @@ def device_put(call: Call) -> Value:
 
 
 @model("x", "jax.device_get")
+@model("in_tree, is_source=None", "jax.experimental.multihost_utils.broadcast_one_to_all")
 def device_get(call: Call) -> Value:
     """NumPy arrays."""
-    return each_array(call["x"], numpy=True, moved=False)
+    return each_array(next(iter(call.args.values())), numpy=True, moved=False)
 
 
-@model("in_tree, is_source=None", "jax.experimental.multihost_utils.broadcast_one_to_all")
 @model("x, name", "jax.ad_checkpoint.checkpoint_name")
 @model("x", "jax.lax.stop_gradient")
 @model("x, *args, **kwargs", *names("jax", "block_until_ready lax.optimization_barrier"))

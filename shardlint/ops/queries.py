@@ -10,6 +10,7 @@ from shardlint.ops.members import attribute
 from shardlint.ops.registry import (
     NONE,
     Call,
+    OpContext,
     OpError,
     is_none,
     is_number,
@@ -19,6 +20,7 @@ from shardlint.ops.registry import (
 from shardlint.values import (
     ArrayValue,
     DTypeValue,
+    ExternalValue,
     IntValue,
     Literal,
     ScalarValue,
@@ -31,13 +33,19 @@ from shardlint.values import (
 
 @model("*args, **kwargs",
        *names("numpy.testing", "assert_allclose assert_array_equal assert_equal assert_ "
-                                 "assert_array_almost_equal assert_almost_equal assert_array_less assert_raises "
-                                 "assert_array_max_ulp assert_approx_equal assert_array_almost_equal_nulp"),
+                                 "assert_array_almost_equal assert_almost_equal assert_array_less "
+                                 "assert_approx_equal assert_array_almost_equal_nulp"),
        *names("jax.debug", "print callback breakpoint visualize_array_sharding inspect_array_sharding"),
        "jax.experimental.checkify.check", "jax.experimental.checkify.debug_check", *names("numpy", "save savez"))
 def nothing(call: Call) -> Value:
     """Returns None. What an assertion compares is the program's business: a test may want it to fail."""
     return NONE
+
+
+@model("*args, **kwargs", *names("numpy.testing", "assert_raises assert_array_max_ulp"))
+def something(call: Call) -> Value:
+    """Assertions that give something back."""
+    return Unknown(f"what {call.name} gives")
 
 
 @model("a1, a2, equal_nan=False", "jax.numpy.array_equal")
@@ -94,7 +102,11 @@ def result_type(call: Call) -> Value:
 
 @model("dtype, align=False, copy=False", "jax.numpy.dtype", "numpy.dtype")
 def dtype(call: Call) -> Value:
-    return DTypeValue(dtype_name(call["dtype"], call.ctx))
+    """NumPy has all 64 bits."""
+    value = call["dtype"]
+    jax_has_it = isinstance(value, ExternalValue) and value.qualname.startswith("jax.")
+    wide = call.qualname.startswith("numpy.") and not jax_has_it
+    return DTypeValue(dtype_name(value, OpContext(x64=True) if wide else call.ctx))
 
 
 @model("dtype", *names("jax.numpy", "finfo iinfo"), *names("numpy", "finfo iinfo"))
@@ -102,10 +114,11 @@ def limits(call: Call) -> Value:
     return Unknown(f"the limits of a dtype, {call.name}")
 
 
-_SCALARS = [name for name in dtypes.CONCRETE if name != "bool"] + ["bool_"]
+SCALARS = [*sorted(dtypes.CONCRETE - {"bool"}),
+           *"bool_ float_ int_ complex_ single double csingle cdouble".split()]  # fmt: skip
 
 
-@model("x=0, /", *names("jax.numpy", " ".join([*_SCALARS, "float_ int_ complex_ single double csingle cdouble"])))
+@model("x=0, /", *names("jax.numpy", " ".join(SCALARS)))
 @model("x=0, /", *names("numpy", "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 "
                         "complex64 complex128 single double"))
 def scalar_type(call: Call) -> Value:

@@ -24,7 +24,7 @@ from shardlint.ops.arrays import (
 from shardlint.ops.dimensions import broadcast_onto
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, is_number, model, static_bool
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
+from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
 
 _SHARDING = "*, out_sharding=None"
 
@@ -273,7 +273,7 @@ def key(call: Call) -> Value:
 
 
 @model("seed, *, impl=None, dtype=None", "jax.random.PRNGKey")
-@model("keys", "jax.random.key_data", "jax.random.key_impl")
+@model("keys", "jax.random.key_data")
 @model("key_bits_array, *, impl=None, dtype=None", "jax.random.wrap_key_data")
 @model("key, data", "jax.random.fold_in")
 @model("key", "jax.random.clone")
@@ -281,6 +281,11 @@ def old_key(call: Call) -> Value:
     """How many numbers a key has depends on the configuration."""
     value = as_array(call.args.get("key", UNKNOWN_ARRAY)) or UNKNOWN_ARRAY
     return ArrayValue((), None, False, frozenset()) if value.dims == () else UNKNOWN_ARRAY
+
+
+@model("keys", "jax.random.key_impl")
+def implementation(call: Call) -> Value:
+    return Unknown("how keys are implemented")
 
 
 @model("key, num=2", "jax.random.split")

@@ -283,8 +283,14 @@ def viewed(call: Call, function: ModelFunction) -> Value:
     return sharding.explicit.apply(call, call.ctx.explicit, function)
 
 
+#: Functions of JAX that leave NumPy arrays what they are.
+_LEAVING = frozenset(
+    {"jax.block_until_ready", "jax.device_get", "jax.experimental.multihost_utils.broadcast_one_to_all"}
+)
+
+
 def _run(found: Model, call: Call) -> Value:
-    if call.qualname.startswith("jax."):
+    if call.qualname.startswith("jax.") and call.qualname not in _LEAVING:
         args = {name: _entering(value, call.ctx.x64) for name, value in call.args.items()}
         call = Call(call.qualname, args, call.ctx)
     try:

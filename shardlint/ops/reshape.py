@@ -106,6 +106,8 @@ def reshape(call: Call) -> Value:
     target = sizes_argument(call["shape"] if "shape" in call.args else call["new_sizes"])
     if target is None:
         return with_dims(value, None)
+    if "operand" in call.args and any(size == -1 for size in target):
+        raise OpError("ST206", f"{call.name} takes no -1; jnp.reshape does")
     return reshaped(call, value, target)
 
 

@@ -131,6 +131,8 @@ def reduce(call: Call) -> Value:
     found = leaf_list(call, call["tree"])
     if found is None:
         return Unknown("reduces a tree of unknown structure")
+    if not found and is_none(call["initializer"]):
+        return Unknown("reduces a tree without leaves")
     rest = iter(found)
     total = next(rest, NONE) if is_none(call["initializer"]) else call["initializer"]
     for leaf in rest:

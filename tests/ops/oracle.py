@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +17,16 @@ from shardlint import ops
 from shardlint.ops.registry import constant
 from shardlint.values import (
     ArrayValue,
+    DictValue,
     Dimension,
     DTypeValue,
+    ExternalValue,
+    IntValue,
     Literal,
+    ScalarValue,
     SequenceValue,
     SliceValue,
+    StringValue,
     Unknown,
     Value,
 )
@@ -35,17 +41,8 @@ sampled = settings(
 )
 
 
-@dataclass
-class Tally:
-    """What the run saw: how many cases each outcome had."""
-
-    agreed: int = 0
-    errors: int = 0
-    open: int = 0
-    by_model: dict[str, int] = field(default_factory=dict)
-
-
-TALLY = Tally()
+TALLY: dict[str, Counter[str]] = {}
+"""What the run saw: per model how many calls it answered, refused, or left open beside what JAX says."""
 
 
 def abstract(value: object) -> Value:
@@ -60,11 +57,45 @@ def abstract(value: object) -> Value:
         return ArrayValue(dims, value.dtype.name, False, frozenset(), numpy=True)
     if isinstance(value, (tuple, list)):
         return SequenceValue(tuple(abstract(item) for item in value), type(value).__name__)
+    if isinstance(value, dict):
+        return DictValue(tuple((key, abstract(item)) for key, item in value.items()))
     if isinstance(value, slice):
         return SliceValue(abstract(value.start), abstract(value.stop), abstract(value.step))
     if isinstance(value, (np.dtype, type)) or hasattr(value, "dtype"):
         return DTypeValue(jnp.dtype(value).name)
+    if callable(value) and getattr(jnp, getattr(value, "__name__", ""), None) is value:
+        return ExternalValue(f"jax.numpy.{value.__name__}")
     return constant(value)
+
+
+@jax.tree_util.register_static
+@dataclass(eq=False)
+class Plain:
+    """A result that is no array of JAX: a number, a string, a dtype, something of NumPy."""
+
+    value: object
+
+
+def _plain(leaf: object) -> object:
+    return leaf if isinstance(leaf, jax.Array) else Plain(leaf)
+
+
+def eager(function: Callable[..., object]) -> Callable[..., object]:
+    """The function of arrays of ones, for functions that want to see values."""
+
+    def run(*args: object, **kwargs: object) -> object:
+        with jax.ensure_compile_time_eval():
+            args, kwargs = jax.tree.map(
+                lambda leaf: jnp.ones(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array) else leaf, (args, kwargs)
+            )
+            return function(*args, **kwargs)
+
+    return run
+
+
+def context() -> ops.OpContext:
+    """A context in which models may call the functions that they are given."""
+    return ops.OpContext(call=lambda f, args, kwargs: ops.apply(f.qualname, args, kwargs, context()))  # type: ignore[union-attr]  # from abstract
 
 
 def is_array(value: object) -> bool:
@@ -80,7 +111,7 @@ def in_jax(function: Callable[..., object], args: Sequence[object], kwargs: Mapp
         given = iter(arrays)
         merged = [next(given) if is_array(leaf) else leaf for leaf in leaves]
         positional, named = jax.tree.unflatten(tree, merged)
-        return function(*positional, **named)
+        return jax.tree.map(_plain, function(*positional, **named))
 
     try:
         with warnings.catch_warnings():
@@ -103,16 +134,16 @@ def agree(name: str, function: Callable[..., object], args: Sequence[object],
     truth = in_jax(function, args, kwargs)
     values, named = [abstract(arg) for arg in args], {key: abstract(arg) for key, arg in kwargs.items()}
     what = f"{name}{tuple(args)} {dict(kwargs)}"
-    TALLY.by_model[name] = TALLY.by_model.get(name, 0) + 1
+    tally = TALLY.setdefault(name, Counter())
     try:
-        result = run(values, named) if run else ops.apply(name, values, named, ops.OpContext())
+        result = run(values, named) if run else ops.apply(name, values, named, context())
     except ops.OpError as error:
         assert isinstance(truth, Exception), f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
-        TALLY.errors += 1
+        tally["refused"] += 1
         return
+    tally[f"{'open' if is_open(result) else 'answered'}, {'error' if isinstance(truth, Exception) else 'result'}"] += 1
     if isinstance(truth, Exception):
         assert is_open(result), f"{what}: model gives {show(result)}, JAX raises {truth}"
-        TALLY.open += 1
         return
     assert_same(what, result, truth)
 
@@ -122,6 +153,8 @@ def is_open(result: Value) -> bool:
         return True
     if isinstance(result, SequenceValue):
         return any(is_open(item) for item in result.items)
+    if isinstance(result, (ScalarValue, StringValue)) or result in (IntValue(None), DTypeValue(None)):
+        return True
     return isinstance(result, ArrayValue) and (
         result.dims is None or result.dtype is None or any(d.size is None for d in result.dims)
     )
@@ -136,11 +169,19 @@ def show(result: Value) -> str:
 
 def assert_same(what: str, result: Value, truth: object) -> None:
     if isinstance(result, Unknown):
-        TALLY.open += 1
+        return
+    if isinstance(truth, Plain) or truth is None:
+        assert is_value(result, truth.value if isinstance(truth, Plain) else None), f"{what}: {result} against {truth}"
+        return
+    if isinstance(truth, dict):
+        assert isinstance(result, DictValue), f"{what}: {show(result)} against {truth}"
+        known = dict(result.items)
+        assert known.keys() == truth.keys(), f"{what}: {known} against {truth}"
+        for key, expected in truth.items():
+            assert_same(what, known[key], expected)
         return
     if isinstance(truth, (tuple, list)):
         if isinstance(result, ArrayValue) and result.dims is None:
-            TALLY.open += 1
             return
         assert isinstance(result, SequenceValue), f"{what}: {show(result)} against {truth}"
         assert len(result.items) == len(truth), f"{what}: {len(result.items)} results against {len(truth)}"
@@ -151,16 +192,32 @@ def assert_same(what: str, result: Value, truth: object) -> None:
     shape, dtype = truth.shape, truth.dtype.name  # type: ignore[attr-defined]  # a ShapeDtypeStruct
     if result.dims is not None:
         assert len(result.dims) == len(shape), f"{what}: model {show(result)}, JAX {shape}"
-        for dim, size in zip(result.dims, shape, strict=True):
-            assert dim.size is None or dim.size == size, f"{what}: model {show(result)}, JAX {shape}"
-    else:
-        TALLY.open += 1
+        assert all(map(_fits, result.dims, shape)), f"{what}: model {show(result)}, JAX {shape}"
     if result.dtype is not None:
         assert result.dtype == dtype, f"{what}: model {show(result)}, JAX {dtype}"
         weak = bool(truth.weak_type)  # type: ignore[attr-defined]
         assert result.weak == weak or dtype == "bool", f"{what}: model {show(result)}, JAX weak={weak}"
-    TALLY.agreed += 1
 
 
-def literal(value: object) -> Literal:
-    return Literal(value)
+def _fits(dim: Dimension, size: int) -> bool:
+    return dim.size is None or dim.size == size
+
+
+def is_value(result: Value, truth: object) -> bool:
+    """Whether the value may be this number, string or dtype."""
+    match result:
+        case IntValue(size):
+            return isinstance(truth, (int, np.integer)) and (size is None or size == int(truth))
+        case ScalarValue(kind):
+            return isinstance(truth, {"bool": (bool, np.bool_), "float": float, "complex": complex}[kind])
+        case ArrayValue(dims, dtype):
+            shape = np.shape(truth)  # type: ignore[arg-type]  # an array of NumPy
+            fits = dims is None or (len(dims) == len(shape) and all(map(_fits, dims, shape)))
+            return fits and isinstance(truth, (np.ndarray, np.generic)) and dtype in (None, truth.dtype.name)
+        case StringValue():
+            return isinstance(truth, str)
+        case DTypeValue(name):
+            return name is None or jnp.dtype(truth).name == name
+        case Literal(value):
+            return type(value) is type(truth) and value == truth
+    return False

@@ -20,20 +20,25 @@ from hypothesis import strategies as st
 from shardlint import ops
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, SequenceValue, Value
 from shardtypes.lang import Size
-from tests.ops.oracle import CASES, abstract, agree, assert_same, in_jax, is_array, sampled, show
+from tests.ops.oracle import CASES, Runner, abstract, agree, assert_same, context, in_jax, is_array, sampled, show
 
 ABSENT = object()
-FEW = settings(sampled, max_examples=CASES if "ORACLE_CASES" in os.environ else 5)  # there are a thousand rows
+FEW = CASES if "ORACLE_CASES" in os.environ else 5  # there are a thousand rows
 Drawn = tuple[list[object], dict[str, object]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One modelled function, the real one, and a strategy for arguments of a call."""
+    """One modelled function, the real one, and a strategy for arguments of a call.
+
+    ``run`` is given where the model is not asked by its name alone; ``times`` as many cases are drawn as for others.
+    """
 
     name: str
     function: Callable[..., object]
     arguments: st.SearchStrategy[Drawn]
+    run: Runner | None = None
+    times: int = 1
 
 
 def resolve(name: str) -> Callable[..., object] | None:
@@ -56,7 +61,8 @@ def optional(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 
 
 def case(prefix: str, names: str, *args: st.SearchStrategy[object], drawn: st.SearchStrategy[Drawn] | None = None,
-         function: Callable[..., object] | None = None, **kwargs: st.SearchStrategy[object]) -> list[Case]:  # fmt: skip
+         function: Callable[..., object] | None = None, run: Runner | None = None,
+         times: int = 1, **kwargs: st.SearchStrategy[object]) -> list[Case]:  # fmt: skip
     """Rows for functions that take the same arguments."""
     arguments = drawn
     if arguments is None:
@@ -68,7 +74,7 @@ def case(prefix: str, names: str, *args: st.SearchStrategy[object], drawn: st.Se
     for name in names.split():
         real = function or resolve(f"{prefix}.{name}")
         if real is not None:
-            rows.append(Case(f"{prefix}.{name}", real, arguments))
+            rows.append(Case(f"{prefix}.{name}", real, arguments, run, times))
     return rows
 
 
@@ -85,11 +91,11 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
     def test(row: Case) -> None:
         assert ops.find_model(row.name) is not None
 
-        @FEW
+        @settings(sampled, max_examples=FEW * row.times)
         @given(row.arguments, st.tuples(*[st.integers(1, 6)] * 4), st.integers(0, 15))
         def run(drawn: Drawn, numbers: tuple[int, ...], chosen: int) -> None:
             args, kwargs = drawn
-            agree(row.name, row.function, args, kwargs)
+            agree(row.name, row.function, args, kwargs, row.run)
             symbolic(row, args, kwargs, dict(zip(_SYMBOLS, numbers, strict=True)), chosen)
 
         run()
@@ -105,6 +111,8 @@ def _named(value: object, chosen: int) -> Value:
     """The abstract value, the chosen sizes being symbols."""
     if isinstance(value, (tuple, list)):
         return SequenceValue(tuple(_named(item, chosen) for item in value), type(value).__name__)
+    if isinstance(value, dict):
+        return DictValue(tuple((key, _named(item, chosen)) for key, item in value.items()))
     known = abstract(value)
     if not is_array(value) or not isinstance(known, ArrayValue) or known.dims is None:
         return known
@@ -117,6 +125,8 @@ def _named(value: object, chosen: int) -> Value:
 def _resized(value: object, chosen: int, sizes: Mapping[str, int]) -> object:
     if isinstance(value, (tuple, list)):
         return type(value)(_resized(item, chosen, sizes) for item in value)
+    if isinstance(value, dict):
+        return {key: _resized(item, chosen, sizes) for key, item in value.items()}
     if not is_array(value):
         return value
     swap = {number: sizes[name] for i, (name, number) in enumerate(_SYMBOLS.items()) if chosen & (1 << i)}
@@ -150,7 +160,7 @@ def symbolic(row: Case, args: Sequence[object], kwargs: Mapping[str, object], nu
     named = {key: _named(value, chosen) for key, value in kwargs.items()}
     what = f"{row.name}{tuple(args)} {dict(kwargs)}, symbols {chosen:04b}"
     try:
-        result = ops.apply(row.name, values, named, ops.OpContext())
+        result = row.run(values, named) if row.run else ops.apply(row.name, values, named, context())
     except ops.OpError as error:
         truth = real({**numbers, **error.witness})
         assert isinstance(truth, Exception), f"{what}: {error.message} for {error.witness}, JAX gives {truth}"

@@ -1,84 +1,63 @@
-"""einops, ``jax.random`` and ``jax.nn`` against the real functions."""
+"""``einops`` against the real functions."""
 
 from __future__ import annotations
 
-import einops
-import jax
-import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlint import ops
-from shardlint.ops.registry import constant
-from shardlint.values import Literal
-from tests.ops.oracle import agree, sampled
-from tests.ops.strategies import arrays, axes, positive
+from tests.ops.strategies import arrays
+from tests.ops.tables import case, family
 
-PATTERNS = [
-    ("rearrange", "b l m -> b (l m)", {}),
-    ("rearrange", "b (h k) m -> b h k m", {"h": 2}),
-    ("rearrange", "b l (h k) -> h b l k", {"h": 3}),
-    ("rearrange", "... m -> m ...", {}),
-    ("rearrange", "b ... -> b (...)", {}),
-    ("rearrange", "b l -> l b c", {}),
-    ("rearrange", "b l m -> b l", {}),
-    ("rearrange", "b (l m -> b l m", {}),
-    ("rearrange", "b b -> b", {}),
-    ("rearrange", "b 1 m -> b m", {}),
-    ("rearrange", "b l -> b 1 l", {}),
-    ("rearrange", "b (h k) -> b h k", {}),
-    ("rearrange", "b l -> b l", {"l": 2}),
-    ("rearrange", "b l -> l b", {"q": 2}),
-    ("repeat", "b l -> b l r", {"r": 3}),
-    ("repeat", "b l -> (b r) l", {"r": 2}),
-    ("repeat", "b l -> b l r", {}),
+REARRANGE = [
+    ("b l m -> b (l m)", {}),
+    ("b (h k) m -> b h k m", {"h": 2}),
+    ("b l (h k) -> h b l k", {"h": 3}),
+    ("... m -> m ...", {}),
+    ("b ... -> b (...)", {}),
+    ("b l -> l b c", {}),
+    ("b l m -> b l", {}),
+    ("b (l m -> b l m", {}),
+    ("b b -> b", {}),
+    ("b 1 m -> b m", {}),
+    ("b l -> b 1 l", {}),
+    ("b (h k) -> b h k", {}),
+    ("b l -> b l", {"l": 2}),
+    ("b l -> l b", {"q": 2}),
 ]
+REPEAT = [
+    ("b l -> b l r", {"r": 3}),
+    ("b l -> (b r) l", {"r": 2}),
+    ("b l -> b l r", {}),
+]
+packings = st.sampled_from(["b * h", "* h", "b *", "*", "b h *", "b h", "b b *"])
+REDUCE = ["b l m -> b m", "b (l p) m -> b l m", "b l m -> b 1 m", "b l m ->", "b l -> b c"]
+EINSUM = ["b l, l m -> b m", "b l, b m -> b l m", "b l, l b ->", "... l, l m -> ... m", "b l, l m -> b x"]
 
 
-@pytest.mark.parametrize(("name", "pattern", "lengths"), PATTERNS)
-@sampled
-@given(x=arrays(st.lists(st.sampled_from((1, 2, 3, 4, 6)), min_size=1, max_size=4).map(tuple), ("float32", "int32")))
-def test_patterns(name, pattern, lengths, x):
-    known = {key: constant(value) for key, value in lengths.items()}
-    agree(f"einops.{name}", lambda x: getattr(einops, name)(x, pattern, **lengths), [x],
-          run=lambda v, _: ops.apply(f"einops.{name}", [v[0], Literal(pattern)], known, ops.OpContext()))  # fmt: skip
+def shaped(least, most, *sizes):
+    shapes = st.lists(st.sampled_from(sizes), min_size=least, max_size=most).map(tuple)
+    return arrays(shapes, ("float32", "float32", "int32"), weak=False)
 
 
-@pytest.mark.parametrize("pattern", ["b l m -> b m", "b (l p) m -> b l m", "b l m -> b 1 m", "b l m ->", "b l -> b c"])
-@pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
-@sampled
-@given(x=arrays(st.lists(st.sampled_from((1, 2, 4)), min_size=2, max_size=3).map(tuple), ("float32",), weak=False))
-def test_reduce(pattern, reduction, x):
-    lengths = {"p": 2} if "p" in pattern else {}
-    known = {key: constant(value) for key, value in lengths.items()}
-    args = [Literal(pattern), Literal(reduction)]
-    agree("einops.reduce", lambda x: einops.reduce(x, pattern, reduction, **lengths), [x],
-          run=lambda v, _: ops.apply("einops.reduce", [v[0], *args], known, ops.OpContext()))  # fmt: skip
+@st.composite
+def rearrangements(draw, patterns):
+    pattern, lengths = draw(st.sampled_from(patterns))
+    return [draw(shaped(1, 4, 1, 2, 3, 4, 6)), pattern], lengths
 
 
-@pytest.mark.parametrize("pattern", ["b l, l m -> b m", "b l, b m -> b l m", "b l, l b ->", "... l, l m -> ... m",
-                                     "b l, l m -> b x"])  # fmt: skip
-@sampled
-@given(a=arrays(st.lists(st.sampled_from((2, 2, 3)), min_size=1, max_size=3).map(tuple), ("float32",), weak=False),
-       b=arrays(st.lists(st.sampled_from((2, 3)), min_size=2, max_size=2).map(tuple), ("float32",), weak=False))
-def test_einsum(pattern, a, b):
-    if a.shape and 1 not in (*a.shape, *b.shape):
-        agree("einops.einsum", lambda a, b: einops.einsum(a, b, pattern), [a, b],
-              run=lambda v, _: ops.apply("einops.einsum", [*v, Literal(pattern)], {}, ops.OpContext()))  # fmt: skip
+@st.composite
+def reductions(draw):
+    pattern = draw(st.sampled_from(REDUCE))
+    return [draw(shaped(2, 3, 1, 2, 4)), pattern, draw(st.sampled_from(("sum", "mean", "max")))], (
+        {"p": 2} if "p" in pattern else {}
+    )
 
 
-@pytest.mark.parametrize("name", ["normal", "uniform", "gumbel", "bits", "bernoulli", "rademacher"])
-@sampled
-@given(shape=positive)
-def test_random(name, shape):
-    key = jax.random.key(0)
-    agree(f"jax.random.{name}", lambda: getattr(jax.random, name)(key, shape=shape), [],
-          run=lambda v, _: ops.apply(f"jax.random.{name}", [constant(None)], {"shape": constant(shape)},
-                                     ops.OpContext()))  # fmt: skip
-
-
-@sampled
-@given(x=arrays(positive, ("int32", "uint8")), n=st.integers(1, 5), axis=axes)
-def test_one_hot(x, n, axis):
-    agree("jax.nn.one_hot", jax.nn.one_hot, [x, n], {"axis": axis})
-    agree("jax.nn.glu", jax.nn.glu, [x], {"axis": axis})
+test_einops = family(
+    case("einops", "rearrange", drawn=rearrangements(REARRANGE), times=6),
+    case("einops", "repeat", drawn=rearrangements(REPEAT), times=2),
+    case("einops", "reduce", drawn=reductions(), times=4),
+    case("einops", "einsum", shaped(1, 3, 2, 2, 3), shaped(2, 2, 2, 3), st.sampled_from(EINSUM), times=3),
+    case("einops", "pack", st.lists(shaped(0, 4, 2, 2, 2, 3), min_size=1, max_size=3), packings, times=3),
+    case("einops", "unpack", shaped(0, 4, 2, 2, 2, 3),
+         st.lists(st.sampled_from(((), (2,), (1,), (2, 1), (3,))), min_size=1, max_size=3), packings, times=3),
+)  # fmt: skip

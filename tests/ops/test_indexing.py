@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from shardlint import ops
 from shardlint.values import ArrayValue
 from tests.ops.oracle import abstract, agree, sampled
 from tests.ops.strategies import arrays, axes, positive
+from tests.ops.tables import case, family
 
 bounds = st.one_of(st.none(), st.integers(-5, 5))
 slices = st.builds(slice, bounds, bounds, st.sampled_from([None, None, 1, 2, -1]))
@@ -41,43 +41,46 @@ def test_mask(x, data):
         agree("jax index", lambda x: x[mask], [x], run=lambda v, _: run_index(v[0], mask))
 
 
-@pytest.mark.parametrize("name", ["set", "add", "multiply", "max", "divide"])
-@sampled
-@given(x=arrays(positive), index=indices, y=st.one_of(arrays(positive), st.floats(0, 1)))
-def test_at(name, x, index, y):
-    def run(v, _):
-        at = ops.index(ops.attribute(v[0], "at", ops.OpContext()), abstract(index), ops.OpContext())
-        return ops.method(at, name, [v[1]], {}, ops.OpContext())
-
-    agree(f"jax.Array.at.{name}", lambda x, y: getattr(x.at[index], name)(y), [x, y], run=run)
+AT = "jax.Array.at"
 
 
-@sampled
-@given(x=arrays(positive), index=arrays(positive, ("int32", "float32", "uint8")), axis=st.one_of(st.none(), axes))
-def test_take(x, index, axis):
-    agree("jax.numpy.take", jnp.take, [x, index], {"axis": axis})
+def updating(name):
+    return lambda x, index, y: getattr(x.at[index], name)(y)
 
 
-@sampled
-@given(x=arrays(positive), index=arrays(positive, ("int32", "float32")), axis=axes)
-def test_take_along_axis(x, index, axis):
-    agree("jax.numpy.take_along_axis", jnp.take_along_axis, [x, index, axis])
+UPDATES = [
+    case(AT, name, arrays(positive), indices, st.one_of(arrays(positive), st.floats(0, 1)), function=updating(name))
+    for name in "set add subtract multiply mul divide power min max".split()
+]
 
 
-@sampled
-@given(x=arrays(positive), sizes=positive, data=st.data())
-def test_dynamic_slice(x, sizes, data):
-    starts = (0,) * data.draw(st.sampled_from([len(x.shape), len(x.shape), len(sizes)]))
-    agree("jax.lax.dynamic_slice", jax.lax.dynamic_slice, [x, starts, sizes])
+@st.composite
+def starting(draw):
+    """An array, where to start in it, and how much to take."""
+    x = draw(arrays(positive))
+    sizes = draw(positive)
+    return [x, (0,) * draw(st.sampled_from([len(x.shape), len(x.shape), len(sizes)])), sizes], {}
 
 
-@sampled
-@given(x=arrays(positive), size=st.integers(1, 3), axis=axes)
-def test_slice_in_dim(x, size, axis):
-    axis_size = x.shape[axis] if x.shape and -len(x.shape) <= axis < len(x.shape) else 9
-    if size <= axis_size:
-        agree("jax.lax.dynamic_slice_in_dim", jax.lax.dynamic_slice_in_dim, [x, 0, size, axis])
-        agree("jax.lax.dynamic_index_in_dim", jax.lax.dynamic_index_in_dim, [x, 0, axis])
+@st.composite
+def in_dim(draw):
+    x, size, axis = draw(arrays(positive)), draw(st.integers(1, 3)), draw(axes)
+    known = x.shape and -len(x.shape) <= axis < len(x.shape)
+    return [x, 0, min(size, x.shape[axis]) if known else size, axis], {}
+
+
+test_indexing = family(
+    *UPDATES,
+    case(AT, "apply", arrays(positive), indices, st.sampled_from((jnp.abs, jnp.exp)),
+         function=lambda x, index, f: x.at[index].apply(f)),
+    case(AT, "get", arrays(positive), indices, function=lambda x, index: x.at[index].get()),
+    case("jax.numpy", "take", arrays(positive), arrays(positive, ("int32", "float32", "uint8")),
+         axis=st.one_of(st.none(), axes)),
+    case("jax.numpy", "take_along_axis", arrays(positive), arrays(positive, ("int32", "float32")), axes),
+    case("jax.lax", "dynamic_slice", drawn=starting()),
+    case("jax.lax", "dynamic_slice_in_dim", drawn=in_dim()),
+    case("jax.lax", "dynamic_index_in_dim", arrays(positive), st.just(0), axes),
+)  # fmt: skip
 
 
 def test_attributes():

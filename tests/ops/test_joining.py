@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ops.oracle import agree, sampled
 from tests.ops.strategies import DTYPES, arrays, axes, broadcastable, positive, shapes
+from tests.ops.tables import case, family, optional
+
+JNP = "jax.numpy"
 
 
 @st.composite
@@ -28,91 +27,51 @@ def joinable(draw):
     return out, where
 
 
-@pytest.mark.parametrize("name", ["concatenate", "stack"])
-@sampled
-@given(joinable())
-def test_join(name, case):
-    xs, axis = case
-    agree(f"jax.numpy.{name}", getattr(jnp, name), [xs], {"axis": axis})
+@st.composite
+def selections(draw):
+    """Conditions and choices, mostly as many and of shapes that broadcast."""
+    count = draw(st.integers(1, 3))
+    conditions = draw(broadcastable(count, ("bool",)))
+    choices = draw(broadcastable(count + draw(st.sampled_from((0,) * 7 + (1,)))))
+    return [conditions, choices, *draw(st.sampled_from(((), (0,), (0.0,))))], {}
 
 
-@pytest.mark.parametrize("name", ["vstack", "hstack", "dstack", "column_stack"])
-@sampled
-@given(joinable())
-def test_join_by_rank(name, case):
-    agree(f"jax.numpy.{name}", getattr(jnp, name), [case[0]])
+filled_with = st.one_of(st.just(1), st.just(1.5), st.just(True), arrays(positive))
+dtypes = optional(st.sampled_from([jnp.dtype(name) for name in DTYPES]))
+few_dtypes = optional(st.sampled_from([jnp.dtype("float32"), jnp.dtype("int8")]))
+numbers = st.one_of(st.integers(-4, 9), st.integers(-4, 9), st.floats(0, 4))
+vectors = arrays(st.lists(st.integers(1, 3), max_size=1).map(tuple))
+rows = st.lists(st.one_of(st.integers(0, 3), st.floats(0, 1), arrays(st.just(()))), max_size=3)
+counts = st.integers(0, 4)
 
 
-@sampled
-@given(joinable())
-def test_flat_and_append(case):
-    xs, axis = case
-    agree("jax.numpy.concatenate", jnp.concatenate, [xs], {"axis": None})
-    agree("jax.numpy.append", jnp.append, [xs[0], xs[-1]], {"axis": axis})
+def along(drawn):
+    return [drawn[0]], {"axis": drawn[1]}
 
 
-@sampled
-@given(p=arrays(dtypes=("bool",)), xs=broadcastable(2))
-def test_select(p, xs):
-    if all(hasattr(x, "shape") for x in xs):
-        agree("jax.lax.select", jax.lax.select, [p, *xs])
+test_joining = family(
+    case(JNP, "concatenate stack", drawn=joinable().map(along), times=2),
+    case(JNP, "concatenate", drawn=joinable().map(lambda drawn: ([drawn[0]], {"axis": None}))),
+    case(JNP, "vstack hstack dstack column_stack", drawn=joinable().map(lambda drawn: ([drawn[0]], {})), times=2),
+    case(JNP, "append", drawn=joinable().map(lambda drawn: ([drawn[0][0], drawn[0][-1]], {"axis": drawn[1]}))),
+    case("jax.lax", "select", arrays(dtypes=("bool",)), arrays(), arrays()),
+    case(JNP, "select", drawn=selections()),
+)
 
-
-@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
-@sampled
-@given(shape=st.one_of(shapes, st.integers(-1, 4)), dtype=st.sampled_from([None, *DTYPES]))
-def test_filled(name, shape, dtype):
-    agree(f"jax.numpy.{name}", getattr(jnp, name), [shape], {} if dtype is None else {"dtype": jnp.dtype(dtype)})
-
-
-@sampled
-@given(shape=shapes, fill=broadcastable(1), dtype=st.sampled_from([None, "float32", "int8"]))
-def test_full(shape, fill, dtype):
-    agree("jax.numpy.full", jnp.full, [shape, *fill], {} if dtype is None else {"dtype": jnp.dtype(dtype)})
-
-
-@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "asarray", "array"])
-@sampled
-@given(x=broadcastable(1), dtype=st.sampled_from([None, "float32", "int8"]))
-def test_like(name, x, dtype):
-    agree(f"jax.numpy.{name}", getattr(jnp, name), x, {} if dtype is None else {"dtype": jnp.dtype(dtype)})
-
-
-@sampled
-@given(xs=st.lists(st.one_of(st.integers(0, 3), st.floats(0, 1), arrays(st.just(()))), max_size=3))
-def test_array_of_list(xs):
-    agree("jax.numpy.array", jnp.array, [xs])
-    agree("jax.numpy.asarray", jnp.asarray, [[xs, xs]])
-
-
-@sampled
-@given(args=st.lists(st.one_of(st.integers(-4, 9), st.integers(-4, 9), st.floats(0, 4)), min_size=1, max_size=3))
-def test_arange(args):
-    agree("jax.numpy.arange", jnp.arange, args)
-
-
-@sampled
-@given(num=st.integers(0, 6), start=st.one_of(st.integers(0, 3), st.floats(0, 3)))
-def test_linspace(num, start):
-    agree("jax.numpy.linspace", jnp.linspace, [start, 1.0, num])
-
-
-@sampled
-@given(n=st.integers(0, 4), m=st.one_of(st.none(), st.integers(0, 4)))
-def test_eye(n, m):
-    agree("jax.numpy.eye", jnp.eye, [n, m])
-    agree("jax.numpy.tri", jnp.tri, [n, m])
-    agree("jax.numpy.identity", jnp.identity, [n])
-
-
-@sampled
-@given(xs=st.lists(arrays(st.lists(st.integers(1, 3), max_size=1).map(tuple)), min_size=1, max_size=3),
-       order=st.sampled_from(["xy", "ij"]))  # fmt: skip
-def test_meshgrid(xs, order):
-    agree("jax.numpy.meshgrid", jnp.meshgrid, xs, {"indexing": order})
-
-
-@sampled
-@given(x=arrays(), k=st.integers(-2, 2))
-def test_diag(x, k):
-    agree("jax.numpy.diag", jnp.diag, [x, k])
+test_creation = family(
+    case(JNP, "zeros ones empty", st.one_of(shapes, st.integers(-1, 4)), dtypes),
+    case(JNP, "full", shapes, filled_with, few_dtypes),
+    case("jax.lax", "full", shapes, filled_with, few_dtypes),
+    case(JNP, "zeros_like ones_like asarray array", filled_with, dtype=few_dtypes),
+    case(JNP, "array asarray", rows, times=2),
+    case(JNP, "array asarray", st.lists(rows, min_size=1, max_size=2)),
+    case(JNP, "arange", drawn=st.lists(numbers, min_size=1, max_size=3).map(lambda args: (args, {})), times=3),
+    case(JNP, "linspace", st.one_of(st.integers(0, 3), st.floats(0, 3)), st.just(1.0), st.integers(0, 6)),
+    case(JNP, "linspace", arrays(positive), st.one_of(st.just(1.0), arrays(positive)), st.integers(0, 6),
+         axis=optional(st.just(-1)), endpoint=optional(st.booleans())),
+    case(JNP, "linspace logspace geomspace", arrays(positive), arrays(positive), num=optional(st.integers(0, 6))),
+    case(JNP, "eye tri", counts, st.one_of(st.none(), counts), dtype=few_dtypes),
+    case(JNP, "identity", counts, few_dtypes),
+    case(JNP, "meshgrid", vectors, vectors, vectors, indexing=optional(st.sampled_from(("xy", "ij", "x")))),
+    case(JNP, "meshgrid", vectors, sparse=optional(st.booleans())),
+)  # fmt: skip

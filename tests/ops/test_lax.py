@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from hypothesis import strategies as st
 
 from tests.ops.strategies import COMMON, FLOATS, arrays, axes, broadcastable, positive, shapes
-from tests.ops.tables import case, family
+from tests.ops.tables import case, family, optional
 
-LAX = "jax.lax"
+LAX, JNP = "jax.lax", "jax.numpy"
 floats = arrays(shapes, ("float32", "bfloat16"))
 pairs = broadcastable(2, COMMON).filter(lambda xs: all(hasattr(x, "shape") for x in xs))
 
@@ -83,5 +83,11 @@ test_lax = family(
     case(LAX, "full_like", arrays(), st.just(0)),
     case(LAX, "iota", st.sampled_from((jnp.float32, jnp.int32)), st.integers(0, 4)),
     case(LAX, "broadcasted_iota", st.just(jnp.int32), positive, st.just(0)),
+    case(LAX, "rng_uniform", arrays(st.just(()), ("float32", "int32")), arrays(st.just(()), ("float32",)), shapes),
+    case(LAX, "broadcast_shapes", shapes, shapes),
+    case(JNP, "broadcast_shapes", shapes, shapes, optional(shapes), times=3),
+    case("jax.Array", "view", arrays(shapes, ("float32", "int32", "uint8", "bfloat16", "int16", "bool", "complex64")),
+         optional(st.sampled_from([jnp.dtype(n) for n in ("float32", "uint32", "uint8", "int16", "bfloat16", "bool")])),
+         function=lambda x, *dtype: x.view(*dtype)),
     case(LAX, "collapse", arrays(), st.integers(0, 3), st.one_of(st.none(), st.integers(0, 4))),
 )  # fmt: skip

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 from hypothesis import strategies as st
 
+from shardlint import ops
+from shardlint.values import Unknown
+from tests.ops.oracle import in_jax
 from tests.ops.strategies import arrays, axes, positive
 from tests.ops.tables import case, family, optional
 
@@ -49,7 +53,58 @@ def parts(draw):
     return [x, tuple(sizes if draw(st.booleans()) else [*sizes, draw(st.integers(0, 1))]), axis], {}
 
 
+@st.composite
+def gathers(draw):
+    """A batch of slices: which dimensions they collapse, keep, and start in."""
+    x = draw(arrays(st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)))
+    rank = len(x.shape)
+    collapsed = tuple(sorted(draw(st.sets(st.integers(0, rank - 1), max_size=rank))))
+    started = tuple(draw(st.permutations(range(rank)))[: draw(st.integers(1, rank))])
+    batch = draw(st.lists(st.integers(1, 3), max_size=2).map(tuple))
+    kept = rank - len(collapsed)
+    where = tuple(sorted(draw(st.permutations(range(kept + len(batch))))[:kept]))
+    indices = jax.ShapeDtypeStruct((*batch, len(started) + draw(st.sampled_from((0,) * 9 + (1,)))), jnp.int32)
+    sizes = tuple(1 if i in collapsed else draw(st.integers(0, n)) for i, n in enumerate(x.shape))
+    return x, indices, sizes, where, collapsed, started
+
+
+def gather(x, indices, where, collapsed, started, sizes):
+    return jax.lax.gather(x, indices, jax.lax.GatherDimensionNumbers(where, collapsed, started), sizes)
+
+
+def as_gather(values, named):
+    x, indices, where, collapsed, started, sizes = values
+    numbers = ops.apply("jax.lax.GatherDimensionNumbers", [where, collapsed, started], {}, ops.OpContext())
+    return ops.apply("jax.lax.gather", [x, indices, numbers, sizes], {}, ops.OpContext())
+
+
+def scattering(name):
+    """Updates as a gather with the same numbers would give them."""
+
+    def real(x, indices, updates, where, collapsed, started):
+        numbers = jax.lax.ScatterDimensionNumbers(where, collapsed, started)
+        return getattr(jax.lax, name)(x, indices, updates, numbers)
+
+    def run(values, named):
+        return ops.apply(f"jax.lax.{name}", [*values[:3], Unknown()], {}, ops.OpContext())
+
+    return {"function": real, "run": run}
+
+
+@st.composite
+def scatters(draw):
+    x, indices, sizes, where, collapsed, started = draw(gathers())
+    truth = in_jax(gather, [x, indices, where, collapsed, started, sizes], {})
+    shape = truth.shape if isinstance(truth, jax.ShapeDtypeStruct) else x.shape
+    return [x, indices, draw(arrays(st.just(shape))), where, collapsed, started], {}
+
+
+SCATTERS = "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max".split()
+
 test_slicing = family(
+    case(LAX, "gather", drawn=gathers().map(lambda d: ([*d[:2], *d[3:], d[2]], {})), function=gather, run=as_gather,
+         times=3),
+    *(case(LAX, name, drawn=scatters(), **scattering(name)) for name in SCATTERS),
     case(LAX, "slice", drawn=inside()),
     case(LAX, "slice", drawn=with_lists(near, near)),
     case(LAX, "slice_in_dim", arrays(positive), st.one_of(st.none(), near), st.one_of(st.none(), near),

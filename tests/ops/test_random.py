@@ -69,5 +69,10 @@ test_random = family(
     case(RANDOM, "split", key, optional(st.one_of(st.integers(0, 4), st.just((2, 3))))),
     case(RANDOM, "fold_in", key, st.integers(0, 4)),
     case(RANDOM, "clone key_data", key),
+    case(RANDOM, "wrap_key_data",
+         arrays(st.sampled_from(((2,), (2,), (3, 2), (3,), ())), ("uint32", "uint32", "int32"))),
+    case(RANDOM, "double_sided_maxwell", key, parameter, parameter, shape=optional(positive)),
+    case(RANDOM, "multinomial", key, arrays(positive, ("float32",)), arrays(positive, ("float32",)),
+         shape=optional(positive)),
     case(RANDOM, "key PRNGKey", st.integers(0, 5)),
 )  # fmt: skip

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 
-import jax.numpy as jnp
-from hypothesis import given
+import jax
 from hypothesis import strategies as st
 
-from shardlint import ops
-from shardlint.ops.registry import constant
-from tests.ops.oracle import agree, sampled
 from tests.ops.strategies import arrays, axes, axis_or_axes, positive, shapes
 from tests.ops.tables import case, family, optional
 
@@ -35,15 +31,6 @@ def reshapes(draw):
     return [x, tuple(target)], {}
 
 
-@sampled
-@given(reshapes())
-def test_reshape_method(drawn):
-    x, target = drawn[0]
-    numbers = [constant(n) for n in target]
-    agree("jax.Array.reshape", lambda x: x.reshape(*target), [x],
-          run=lambda v, _: ops.method(v[0], "reshape", numbers, {}, ops.OpContext()))  # fmt: skip
-
-
 @st.composite
 def in_dim(draw):
     """Shapes and positions that mostly fit."""
@@ -55,12 +42,31 @@ def in_dim(draw):
     return [draw(arrays(st.just(tuple(shape)))), target, tuple(where)], {}
 
 
+def counted(x, sizes, dimensions=None):
+    """Tracing alone does not count the elements: the compiler does."""
+    if min(sizes, default=0) >= 0 and math.prod(x.shape) != math.prod(sizes):
+        raise TypeError("sizes differ")
+    return jax.lax.reshape(x, sizes, dimensions)
+
+
 permutations = shapes.flatmap(lambda shape: st.tuples(arrays(st.just(shape)), st.permutations(range(len(shape)))))
 pairs = st.tuples(st.integers(0, 2), st.integers(0, 2))
 several = st.lists(axes, max_size=3).map(tuple)
 square = st.lists(st.sampled_from((2, 3, 3, 4, 1, 0)), min_size=1, max_size=4).map(tuple)
 
 test_rearranging = family(
+    case("jax.Array", "reshape", drawn=reshapes().map(lambda drawn: ([drawn[0][0], *drawn[0][1]], {})),
+         function=lambda x, *sizes: x.reshape(*sizes), times=3),
+    case("jax.Array", "reshape", drawn=reshapes(), function=lambda x, *sizes: x.reshape(*sizes)),
+    case("jax.Array", "transpose", arrays(), optional(st.one_of(st.none(), several)),
+         function=lambda x, *axes: x.transpose(*axes)),
+    case("jax.Array", "transpose", drawn=permutations.map(lambda pair: ([pair[0], *pair[1]], {})),
+         function=lambda x, *axes: x.transpose(*axes)),
+    case("jax.Array", "flatten", arrays(), function=lambda x: x.flatten()),
+    case("jax.Array", "ravel", arrays(), function=lambda x: x.ravel()),
+    case(LAX, "reshape", drawn=reshapes(), function=counted),
+    case(LAX, "reshape", drawn=permutations.map(
+        lambda pair: ([pair[0], (math.prod(pair[0].shape),)], {"dimensions": tuple(pair[1])})), function=counted),
     case(JNP, "reshape", drawn=reshapes()),
     case(JNP, "reshape", arrays(), shapes),
     case(JNP, "transpose", arrays(), st.one_of(st.none(), st.lists(axes, max_size=4).map(tuple))),
@@ -107,19 +113,3 @@ test_rearranging = family(
     case(JNP, "copy", arrays()),
     case(JNP, "unravel_index", arrays(dtypes=("int32", "uint8")), positive),
 )  # fmt: skip
-
-
-@sampled
-@given(st.lists(shapes, min_size=1, max_size=3))
-def test_broadcast_shapes(given_shapes):
-    known = [constant(shape) for shape in given_shapes]
-    try:
-        truth = jnp.broadcast_shapes(*given_shapes)
-    except ValueError:
-        truth = None
-    try:
-        result = ops.apply("jax.numpy.broadcast_shapes", known, {}, ops.OpContext())
-    except ops.OpError:
-        assert truth is None
-    else:
-        assert result == constant(truth)

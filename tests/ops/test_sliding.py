@@ -70,6 +70,34 @@ def any_convolution(draw):
     return [lhs, rhs, (1,) * draw(st.integers(0, 2)), draw(st.sampled_from(("SAME", "VALID")))], {}
 
 
+@st.composite
+def transposed(draw):
+    """Inputs and kernels in the default order, or in one that is said."""
+    count = draw(st.integers(0, 2))
+    space = "HW"[:count]
+    lhs = (draw(st.integers(1, 2)), *(draw(st.integers(1, 4)) for _ in space), 3)
+    rhs = (*(draw(st.integers(1, 4)) for _ in space), 3 + draw(st.sampled_from((0,) * 9 + (1,))), 2)
+    kwargs = {"transpose_kernel": draw(st.booleans())}
+    if kwargs["transpose_kernel"]:
+        rhs = (*rhs[:-2], rhs[-1], rhs[-2])
+    if draw(st.booleans()):
+        spec = [draw(st.permutations(letters)) for letters in (f"N{space}C", f"{space}IO", f"N{space}C")]
+        kwargs["dimension_numbers"] = tuple("".join(letters) for letters in spec)
+        lhs, rhs = permuted(lhs, f"N{space}C", spec[0]), permuted(rhs, f"{space}IO", spec[1])
+    make = arrays(st.just(lhs), FLOATS, weak=False), arrays(st.just(rhs), ("float32",), weak=False)
+    if not draw(st.integers(0, 2)):
+        kwargs["rhs_dilation"] = [draw(st.integers(1, 2)) for _ in space]
+    return [draw(make[0]), draw(make[1]), [draw(st.integers(1, 3)) for _ in space], padding(draw, count)], kwargs
+
+
+@st.composite
+def patched(draw):
+    (lhs, _, *rest), kwargs = draw(convolutions())
+    if "feature_group_count" in kwargs:
+        del kwargs["feature_group_count"]
+    return [lhs, tuple(draw(st.integers(1, 3)) for _ in rest[0]), *rest], kwargs
+
+
 def window_sum(x, init, computation, *rest):
     return jax.lax.reduce_window(x, jnp.zeros((), x.dtype) if computation is None else init, jax.lax.add, *rest)
 
@@ -80,5 +108,7 @@ test_sliding = family(
     case(LAX, "conv", drawn=convolutions(general=False)),
     case(LAX, "conv_with_general_padding",
          drawn=convolutions(general=False).map(lambda d: ([*d[0], None, None], {}))),
+    case(LAX, "conv_transpose", drawn=transposed(), times=3),
+    case(LAX, "conv_general_dilated_patches", drawn=patched()),
     case(LAX, "reduce_window", drawn=windows().map(lambda d: ([*d[0][:2], None, *d[0][3:]], {})), function=window_sum),
 )  # fmt: skip
