@@ -109,11 +109,14 @@ class Trace(pytest.Item):
 
 
 def functions_of(module: types.ModuleType) -> list[Found]:
-    """The functions that are defined in a module and take annotated arrays, methods of pytree dataclasses included."""
+    """The functions and methods that are defined in a module and take annotated arrays, or have examples.
+
+    A method of a class that is no pytree dataclass is among them once it has an example: a way to make the object.
+    """
     found = []
     for name, value in sorted(vars(module).items()):
         if isinstance(value, type) and value.__module__ == module.__name__:
-            members = [(f"{name}.{method}", f) for method, f in _methods(value)]
+            members = [(f"{name}.{method}", f) for method, f in _methods(value, f"{module.__name__}.{name}")]
         elif callable(value) and not isinstance(value, type) and getattr(value, "__name__", None) == name:
             members = [(name, value)]
         else:
@@ -126,14 +129,18 @@ def functions_of(module: types.ModuleType) -> list[Found]:
     return found
 
 
-def _methods(cls: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+def _methods(cls: type, qualified: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, member in sorted(vars(cls).items()):
         if isinstance(member, staticmethod):
             yield name, member.__func__
-        elif isinstance(member, types.FunctionType) and is_pytree_dataclass(cls):
+        elif isinstance(member, classmethod):
+            yield name, getattr(cls, name)
+        elif isinstance(member, types.FunctionType) and (not name.startswith("__") or name == "__call__"):
             inner = inspect.unwrap(member)
-            if (isinstance(inner, types.FunctionType) and not name.startswith("__")) or name == "__call__":
+            if is_pytree_dataclass(cls) and isinstance(inner, types.FunctionType):
                 yield name, _with_self(inner, cls)
+            elif examples.examples_of(f"{qualified}.{name}"):
+                yield name, member
 
 
 def _with_self(method: types.FunctionType, cls: type) -> Callable[..., Any]:

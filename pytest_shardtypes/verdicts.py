@@ -8,17 +8,22 @@ What a function refuses by itself, or needs from its callers (values, a mesh, a 
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 from jax.sharding import AbstractMesh, AxisType
 
 from pytest_shardtypes.examples import Example
 from pytest_shardtypes.meshes import abstract_mesh
 from shardtypes import _stats
+from shardtypes.annotation_checks import array_annotation
 from shardtypes.certainty import unbound_axis, why_uncertain
+from shardtypes.checked import _closure, _globals, typechecked
+from shardtypes.dtypes import shape_of_type
 from shardtypes.mapped import typed_shard_map
 from shardtypes.tracing import Verdict, trace
 
@@ -70,6 +75,7 @@ def _verdict(f: Callable[..., Any], example: Example) -> Verdict:
 def _inside_shard_map(f: Callable[..., Any], example: Example, first: Verdict, axis: str) -> Verdict:
     """As the body of ``shard_map``, which the annotations say how to enter and leave."""
     names = (*_annotated_axes(f), axis)
+    f = _summed(f)
     verdict = first
     while len(names) <= _AXES_AT_MOST:
         names = tuple(dict.fromkeys(names))
@@ -81,6 +87,31 @@ def _inside_shard_map(f: Callable[..., Any], example: Example, first: Verdict, a
             break
         names = (*names, missing)
     return _better(verdict, first, f"inside shard_map over {', '.join(names)}")
+
+
+def _summed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its result summed over the axes over which that is pending, as whoever calls it there does:
+    ``shard_map`` takes out no pending values."""
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(f), _globals(f), _closure(f), include_extras=True)
+    except (NameError, TypeError, ValueError, AttributeError):  # `trace` says what is wrong with them
+        return f
+    annotation = array_annotation(hints.get("return"))
+    shape = None if annotation is None else shape_of_type(annotation)
+    if annotation is None or shape is None or not shape.pending:
+        return f
+    checked = typechecked(f)
+
+    def summed(*args: Any, **kwargs: Any) -> Any:
+        return jax.lax.psum(checked(*args, **kwargs), shape.pending)
+
+    # Not the module: this is no function of the project, which its report would list.
+    summed.__name__, summed.__qualname__ = checked.__name__, checked.__qualname__
+    vars(summed)["__signature__"] = inspect.signature(f)
+    whole = replace(shape, pending=(), pending_spans=())
+    dtype: Any = annotation.__origin__
+    summed.__annotations__ = {**hints, "return": dtype[str(whole)]}
+    return summed
 
 
 def _mesh_over(names: tuple[str, ...]) -> AbstractMesh:

@@ -28,6 +28,7 @@ def test_correct_model_passes(model: str) -> None:
     result = run(MODELS / model)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "shardtypes" in result.stdout
+    assert "could not tell" not in result.stdout
 
 
 @pytest.mark.parametrize("bug", CHOSEN, ids=lambda bug: bug.id)

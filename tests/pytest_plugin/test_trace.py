@@ -57,6 +57,28 @@ MODEL = """
     def reduced(x: f32['B/d M/t']) -> f32['B/d']:
         return jax.lax.psum(x.sum(1), 't')
 
+    def awaiting(x: f32['B/d M/t']) -> f32['B/d {U:t}']:
+        return x.sum(1) + jax.lax.axis_index('t')
+
+    def awaiting_wrong(x: f32['B/d M/t']) -> f32['M/t {U:t}']:
+        return x.sum(1) + jax.lax.axis_index('t')
+
+    class Net:
+        def __init__(self, by): self.by = by
+
+        def __call__(self, x: f32['B M']) -> f32['B M']:
+            return x * self.by
+
+        def turned(self, x: f32['B M']) -> f32['M B']:
+            return x * self.by
+
+        def without_example(self, x: f32['B']) -> f32['B']:
+            return x * self.by
+
+        @classmethod
+        def made(cls, x: f32['B']) -> f32['B']:
+            return x
+
     @typed_shard_map
     def mapped(x: f32['B/d M']) -> f32['B/d M']:
         return x * 2
@@ -82,6 +104,11 @@ CONFTEST = """
     trace_example("model.layers.choosy", sizes={"B": 4})
     trace_example("model.layers.contracted", mesh="d=2,t=4", marks=[pytest.mark.slow])
     trace_example("model.layers.gone", 1)
+
+    from model.layers import Net
+
+    trace_example("model.layers.Net.__call__", Net(2))
+    trace_example("model.layers.Net.turned", self=Net(2))
 """
 
 
@@ -110,7 +137,8 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 RIGHT = ("Layer.apply", "right", "choosy", "configured[1]", "configured[2]", "reduced", "mapped", "_private")
-WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted")
+RIGHT += ("awaiting", "Net.__call__", "Net.made")
+WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted", "awaiting_wrong", "Net.turned")
 UNKNOWN = ("depends", "for_checkers_only")
 
 
