@@ -153,7 +153,6 @@ class Project:
         """Those of the modules that are no part of a library known by its models."""
         return (self.outline(name) for name in self.modules if not is_library(name))
 
-
     def names(self, module: str) -> Iterator[str]:
         """All names that a module binds itself."""
         yield from self._table(module)
@@ -296,6 +295,7 @@ def canonical(qualname: str) -> str:
 
 _PREFIXES = (
     ("jax.experimental.shard_map.shard_map", "jax.shard_map"),
+    ("equinox.filter_shard_map", "jax.shard_map"),
     ("jax.experimental.pjit.pjit", "jax.jit"),
     ("jax.interpreters.pxla.PartitionSpec", "jax.sharding.PartitionSpec"),
     ("jax.experimental.PartitionSpec", "jax.sharding.PartitionSpec"),

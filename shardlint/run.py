@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
 import os
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
 
-from shardlint import files, ir, messages
+from shardlint import files, messages
 from shardlint.cache import Cache, digest
 from shardlint.config import Config
 from shardlint.files import SourceFile
-from shardlint.imports import imported
 from shardlint.project import Project
 from shardlint.relevance import imported_names, relevant
+from shardlint.reuse import Earlier
 from shardlint.selection import Selection, config_findings, suppressed
+from shardlint.sources import Modules, Source
 from shardlint.suppress import MARK
 from shardlint.syntax import UnparsableFile, check_syntax
+from shardlint.workers import Found, ShownType, State, analyse_one, each, lower_one
 from shardtypes.lang.diagnostics import Diagnostic, Place
-
-#: Below this much new source text, starting processes costs more than it saves.
-_PARALLEL_BYTES = 200_000
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class ShownType:
-    """What ``--show-types`` prints of one local."""
-
-    place: Place
-    name: str
-    text: str
-    why: str | None
-
-    @property
-    def is_array(self) -> bool:
-        """An array of known rank."""
-        return self.why is None and self.text.endswith("']")
 
 
 @dataclass(slots=True)
@@ -67,33 +41,6 @@ class Report:
         return self.texts.get(path, b"").decode("utf-8", "replace").splitlines()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """One analysed file. ``raw`` are findings before selection and suppression, with the line that anchors each."""
-
-    raw: tuple[Diagnostic, ...] = ()
-    anchors: tuple[tuple[int, ...], ...] = ()
-    gaps: tuple[tuple[str, int], ...] = ()
-    types: tuple[ShownType, ...] = ()
-    crash: tuple[str, str] | None = None
-
-
-@dataclass(slots=True)
-class _Source:
-    """One file. ``summary`` is known once it is lowered; ``module`` is only loaded where something is analysed."""
-
-    file: SourceFile
-    text: bytes
-    key: str
-    summary: _Summary | None = None
-    module: ir.Module | None = None
-    failure: UnparsableFile | None = None
-
-
-_Summary: TypeAlias = tuple[tuple[str, ...], tuple[ir.Suppression, ...]]
-"""What a file imports, and its suppression comments."""
-
-
 def check(
     paths: Iterable[str],
     config: Config,
@@ -107,6 +54,7 @@ def check(
     Raises:
         RuleError: a rule module cannot be used.
     """
+    files.locate.cache_clear()  # files come and go between the runs of one process
     selection = Selection.of(config)
     report = Report()
     run = _Run(config, Cache(config.root / config.cache_dir if cache else None), overlay or {}, report)
@@ -122,7 +70,7 @@ def check(
         if source.failure is not None:
             report.diagnostics += selection.keep(source.file.path, [_unparsable(source.failure)])
             continue
-        found = results.get(source.file.module, _Found())
+        found = results.get(source.file.module, Found())
         if found.crash is not None:
             report.problems.append(found.crash[0])
             report.tracebacks.append(found.crash[1])
@@ -143,7 +91,7 @@ class _Run:
         self.cache = cache
         self.overlay = overlay
         self.report = report
-        self.sources: dict[str, _Source] = {}
+        self.sources: dict[str, Source] = {}
         self.paths: dict[Path, str] = {}
         self.links: dict[str, dict[str, str]] = {}
         self.jobs = config.jobs or os.cpu_count() or 1
@@ -151,7 +99,7 @@ class _Run:
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def read_requested(self, paths: Iterable[str]) -> list[_Source]:
+    def read_requested(self, paths: Iterable[str]) -> list[Source]:
         found = []
         remaining = [p for p in paths if Path(os.path.abspath(p)) not in self.overlay and self._exists(p)]
         for path in (*files.discover(remaining, self.config), *self.overlay):
@@ -167,7 +115,7 @@ class _Run:
         self.report.problems.append(messages.gone(path))
         return False
 
-    def _read(self, path: Path, required: bool, name: str | None = None) -> _Source | None:
+    def _read(self, path: Path, required: bool, name: str | None = None) -> Source | None:
         file = files.source_file(path, name)
         if file.module in self.sources:
             # Two scripts of one name: the later goes by its path, which no import statement says.
@@ -178,7 +126,7 @@ class _Run:
             if required:
                 self.report.problems.append(messages.unreadable(file.shown, error.strerror or str(error)))
             return None
-        source = _Source(file, text, digest("lower", file.module, file.shown, str(file.is_package), text))
+        source = Source(file, text, digest("lower", file.module, file.shown, str(file.is_package), text))
         self.sources[file.module] = source
         self.paths[path] = file.module
         self.report.texts[file.shown] = text
@@ -186,7 +134,7 @@ class _Run:
 
     # --- lowering -----------------------------------------------------------------------------------------------
 
-    def lower_all(self, requested: Sequence[_Source]) -> set[str]:
+    def lower_all(self, requested: Sequence[Source]) -> set[str]:
         """Lower what matters of ``requested`` and all that it imports. Returns the names of what matters."""
         outside = {s.file.module for s in requested if self._imports_unread(s)}
         names = relevant({s.file.module: (s.file.module, s.text) for s in requested}, outside)
@@ -201,7 +149,7 @@ class _Run:
             pending = [new for source in pending for new in self._imports(source)]
         return names
 
-    def _imports_unread(self, source: _Source) -> bool:
+    def _imports_unread(self, source: Source) -> bool:
         """Does the text import a project file that is not among the requested ones, whose text was not seen?"""
         for name in imported_names(source.text):
             dots = len(name) - len(name.lstrip("."))
@@ -217,7 +165,7 @@ class _Run:
         roots = (file.root, *(self.config.root / s for s in self.config.src))
         return tuple(dict.fromkeys(roots))
 
-    def _syntax_only(self, source: _Source, pending: list[_Source]) -> None:
+    def _syntax_only(self, source: Source, pending: list[Source]) -> None:
         """A file that can have no finding still has to be Python; the interpreter's own parser is quickest."""
         key = digest("syntax", source.key)
         if self.cache.get(key):
@@ -230,7 +178,7 @@ class _Run:
         except UnparsableFile as error:
             source.failure = error
 
-    def _lower(self, sources: Sequence[_Source]) -> None:
+    def _lower(self, sources: Sequence[Source]) -> None:
         fresh = []
         for source in sources:
             source.summary = self.cache.get(digest("summary", source.key))
@@ -238,21 +186,20 @@ class _Run:
                 fresh.append(source)
         self._lower_fresh(fresh)
 
-    def _lower_fresh(self, sources: Sequence[_Source]) -> None:
-        tasks = [(s.text, s.file.module, s.file.shown, s.file.is_package) for s in sources]
+    def _lower_fresh(self, sources: Sequence[Source]) -> None:
         size = sum(len(s.text) for s in sources)
-        for source, result in zip(sources, self._map(_lower_one, tasks, size, None), strict=True):
-            if isinstance(result, ir.Module):
-                source.module = result
-                source.summary = (imported(result), result.suppressions)
-                self.cache.put(source.key, result)
-                self.cache.put(digest("summary", source.key), source.summary)
-            elif isinstance(result, UnparsableFile):
+        tasks = [s.task for s in sources]
+        for source, result in zip(sources, each(lower_one, tasks, self.jobs, size), strict=True):
+            if isinstance(result, UnparsableFile):
                 source.failure = result
-            else:
+            elif result is None:
                 self.report.problems.append(messages.worker_died())
+            else:
+                source.module, source.summary = result
+                self.cache.put(source.key, source.module)
+                self.cache.put(digest("summary", source.key), source.summary)
 
-    def _imports(self, source: _Source) -> Iterator[_Source]:
+    def _imports(self, source: Source) -> Iterator[Source]:
         """Project files that ``source`` imports and that were not read yet."""
         if source.summary is None:
             return
@@ -274,125 +221,36 @@ class _Run:
 
     # --- analysis -----------------------------------------------------------------------------------------------
 
-    def analyse(self, wanted: Sequence[_Source], show_types: bool) -> dict[str, _Found]:
-        """The findings in ``wanted``, all lowered. One entry of the cache holds those of the whole run."""
-        project = {name: s for name, s in sorted(self.sources.items()) if s.summary is not None}
-        names = [s.file.module for s in wanted]
+    def analyse(self, wanted: Sequence[Source], show_types: bool) -> dict[str, Found]:
+        """The findings in ``wanted``, all lowered. One entry of the cache holds those of the whole run, others those of
+        each file."""
+        sources = {name: s for name, s in sorted(self.sources.items()) if s.summary is not None}
         settings = (self.config.analysis_key, str(self.complete))
-        key = digest("found", *settings, *names, "", *(s.key for s in project.values()))
+        key = digest("found", *settings, *(s.file.module for s in wanted), "", *(s.key for s in sources.values()))
         hit = None if show_types or not wanted else self.cache.get(key)
         if hit is not None:
-            return {name: _Found(*found) for name, found in zip(names, hit, strict=True)}
-        for source in project.values():
-            source.module = source.module or self.cache.get(source.key)
-        self._lower_fresh([s for s in project.values() if s.module is None])
-        state = _State(
-            Project({name: s.module for name, s in project.items() if s.module}, self.links, self.complete),
-            {name: (s.text, s.file.is_package) for name, s in project.items()},
-            self.config,
-            show_types,
+            return {s.file.module: Found(*found) for s, found in zip(wanted, hit, strict=True)}
+        project = Project(
+            Modules(sources, self.cache),
+            self.links,
+            self.complete,
+            {name: s.summary[2] for name, s in sources.items() if s.summary is not None},
+            {name: s.key for name, s in sources.items()},
         )
-        size = sum(len(s.text) for s in wanted)
-        results: dict[str, _Found] = {}
-        for name, result in zip(names, self._map(_analyse_one, names, size, state), strict=True):
-            results[name] = result if result is not None else _Found(crash=(messages.worker_died(), ""))
-        if not show_types and all(found.crash is None for found in results.values()):
-            self.cache.put(key, [(found.raw, found.anchors, found.gaps) for found in results.values()])
-        return results
-
-    def _map(self, work: Callable[[T], R], tasks: Sequence[T], size: int, state: _State | None) -> Iterator[R | None]:
-        """``work`` of every task, in order; None for those that a dying process took along."""
-        global _STATE
-        if self.jobs == 1 or len(tasks) < 2 or size < _PARALLEL_BYTES:
-            _STATE = state
-            with _few_collections():
-                yield from map(work, tasks)
-            return
-        method = "fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else "spawn"
-        context = multiprocessing.get_context(method)
-        done = 0
-        try:
-            with ProcessPoolExecutor(min(self.jobs, len(tasks)), context, _set_state, (state,)) as pool:
-                for result in pool.map(work, tasks, chunksize=max(1, len(tasks) // (8 * self.jobs))):
-                    done += 1
-                    yield result
-        except BrokenProcessPool:
-            for _ in range(len(tasks) - done):
-                yield None
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What every worker process needs to analyse a file."""
-
-    project: Project
-    sources: Mapping[str, tuple[bytes, bool]]
-    config: Config
-    show_types: bool
-
-
-_STATE: _State | None = None
-
-
-def _set_state(state: _State | None) -> None:
-    global _STATE
-    _STATE = state
-    gc.disable()  # as in _few_collections, for the life of the process
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Trees have no cycles; looking for cycles in them takes a fifth of the time. ``_tidy`` does it now and then."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-_tasks_done = 0
-
-
-def _tidy() -> None:
-    """Collect the cycles among what the last files left."""
-    global _tasks_done
-    _tasks_done += 1
-    if _tasks_done % 32 == 0 and not gc.isenabled():
-        gc.collect(1)
-
-
-def _lower_one(task: tuple[bytes, str, str, bool]) -> ir.Module | UnparsableFile:
-    # libcst takes a good part of a second to import: not in a run that finds everything in the cache.
-    from shardlint.lower import lower
-
-    try:
-        return lower(*task).module
-    except UnparsableFile as error:
-        return error
-    finally:
-        _tidy()
-
-
-def _analyse_one(name: str) -> _Found:
-    state = _STATE
-    assert state is not None
-    module = state.project.modules[name]
-    try:
-        from shardlint.placing import found_in
-
-        raw, anchors, gaps = found_in(state.project, module, state.sources, state.config)
-        types: tuple[ShownType, ...] = ()
-        if state.show_types:
-            from shardlint.placing import types_in
-
-            types = tuple(ShownType(*t) for t in types_in(state.project, module, state.sources, state.config))
-        return _Found(raw, anchors, gaps, types)
-    except Exception as error:  # noqa: BLE001  # a bug of ours becomes exit status 2; the other files are still checked
-        return _Found(crash=(messages.crashed(module.path, error), traceback.format_exc()))
-    finally:
-        _tidy()
+        earlier = Earlier(self.cache, project, self.config, settings)
+        results = {s.file.module: None if show_types else earlier.found(s) for s in wanted}
+        changed = [s for s in wanted if results[s.file.module] is None]
+        texts = {name: (s.text, s.file.is_package) for name, s in sources.items()}
+        state = State(project, texts, self.config, show_types)
+        names, size = [s.file.module for s in changed], sum(len(s.text) for s in changed)
+        for source, result in zip(changed, each(analyse_one, names, self.jobs, size, state), strict=True):
+            results[source.file.module] = result if result is not None else Found(crash=(messages.worker_died(), ""))
+            if result is not None and result.crash is None and not show_types:
+                earlier.keep(source, result)
+        found = {name: result for name, result in results.items() if result is not None}
+        if not show_types and all(result.crash is None for result in found.values()):
+            self.cache.put(key, [(result.raw, result.anchors, result.gaps) for result in found.values()])
+        return found
 
 
 def _unparsable(error: UnparsableFile) -> Diagnostic:

@@ -18,7 +18,7 @@ from shardlint.logical_rules import RuleList
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
 from shardlint.ops.sharding.explicit import explicit_axes
-from shardlint.project import Definition, External, ModuleRef, Project, canonical
+from shardlint.project import CLASSES, Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
     ClassValue,
     ExternalValue,
@@ -28,7 +28,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Size
+from shardtypes.lang import Facts, Size
 
 MAX_STEPS = 20_000
 _BUILTINS = frozenset(
@@ -80,9 +80,14 @@ class Interpreter:
             raise StepLimit
 
     def fresh(self, name: str) -> Size:
-        """A size that nothing explains, named for messages."""
+        """A size that nothing explains."""
         self.counter += 1
         return Size.symbol(f"?{name.lstrip('?')}.{self.counter}")
+
+    def named(self, name: str) -> Size:
+        """A size of which only its name in the program is known; messages say it."""
+        self.counter += 1
+        return Size.symbol(f"?{name}#{self.counter}")
 
     def report(
         self,
@@ -193,11 +198,7 @@ class Interpreter:
     @property
     def classes(self) -> ClassIndex:
         """What the project does with its classes."""
-        found = self.project.notes.get("classes")
-        if not isinstance(found, ClassIndex):
-            found = ClassIndex(self.project.own_modules())
-            self.project.notes["classes"] = found
-        return found
+        return self.project.note(CLASSES, lambda: ClassIndex(self.project.own_outlines()))
 
     def fields(self, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
         return classes.fields(self, cls)
@@ -210,7 +211,7 @@ class Interpreter:
         out: it decides nothing, and would keep every comparison near it undecided."""
         facts = ctx.facts
         if facts is not frame.facts:
-            added = [f for f in facts.items if f.kind != "divides" or not (f.left.is_opaque or f.right.is_opaque)]
+            added = [f for f in facts.items if f.kind != "divides" or _decides(facts, f.left, f.right)]
             frame.facts = facts if len(added) == len(facts.items) else replace(facts, items=tuple(added))
 
     def assign(self, frame: Frame, target: ir.Expr, value: Value) -> None:
@@ -233,19 +234,12 @@ class Interpreter:
         return result
 
 
+def _decides(facts: Facts, left: Size, right: Size) -> bool:
+    """Whether what divides what can tell sizes apart: nothing in it is open, nor from another vocabulary."""
+    return not (left.is_opaque or right.is_opaque) and facts.comparable(left.symbols | right.symbols)
+
+
 def _global_names(body: tuple[ir.Stmt, ...]) -> set[str]:
     """Names that some function declares ``global``: their module-level value may change at any time."""
-    found: set[str] = set()
-    for node in body:
-        match node:
-            case ir.Declare(what="global", names=names):
-                found.update(names)
-            case ir.Function(body=inner) | ir.Class(body=inner) | ir.With(body=inner):
-                found |= _global_names(inner)
-            case ir.If(body=a, orelse=b) | ir.For(body=a, orelse=b) | ir.While(body=a, orelse=b):
-                found |= _global_names(a) | _global_names(b)
-            case ir.Try(body=a, handlers=handlers, orelse=b, final=c):
-                found |= _global_names(a + b + c + tuple(s for h in handlers for s in h))
-            case _:
-                pass
-    return found
+    declared = (n for n in ir.statements(body, True) if isinstance(n, ir.Declare) and n.what == "global")
+    return {name for node in declared for name in node.names}

@@ -9,7 +9,8 @@ from pathlib import Path
 from shardlint import config as configuration
 from shardlint import files
 from shardlint.config import Config
-from shardlint.run import Report, ShownType, check
+from shardlint.run import Report, check
+from shardlint.workers import ShownType
 from shardtypes.lang.diagnostics import Diagnostic
 
 
@@ -30,8 +31,6 @@ def check_documents(texts: Mapping[Path, str]) -> tuple[dict[Path, Checked], lis
         ConfigError: settings that cannot be used.
         RuleError: a rule module cannot be used.
     """
-    # Files come and go while an editor runs.
-    files.locate.cache_clear()
     projects: dict[Path, tuple[Config, dict[Path, bytes]]] = {}
     for path, text in texts.items():
         config = configuration.find(path.parent)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardlint import run as running
+from shardlint import workers
 from shardlint.cli import main
 from shardlint.config import Config
 from shardlint.run import check
@@ -118,7 +119,7 @@ def test_processes_change_nothing(write: Write, monkeypatch: pytest.MonkeyPatch)
     write({f"m{n}.py": [WRONG, RIGHT, "x = (\n"][n % 3] for n in range(9)})
     alone = found(jobs=1)
     assert len(alone) == 6
-    monkeypatch.setattr(running, "_PARALLEL_BYTES", 0)
+    monkeypatch.setattr(workers, "PARALLEL_BYTES", 0)
     assert found(jobs=3) == alone
 
 
@@ -126,8 +127,8 @@ def test_a_worker_that_dies_is_reported(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write({"a.py": WRONG, "b.py": WRONG})
-    monkeypatch.setattr(running, "_PARALLEL_BYTES", 0)
-    monkeypatch.setattr(running, "_lower_one", _die)
+    monkeypatch.setattr(workers, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(running, "lower_one", _die)
     assert main(["--no-cache", "--jobs", "2"]) == 2
     assert "a worker process died before it had finished; run again with --jobs 1" in capsys.readouterr().err
 

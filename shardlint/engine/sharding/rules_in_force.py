@@ -76,9 +76,7 @@ def _all(it: Interpreter) -> tuple[RuleList | None, ...]:
     return noted(it.project, it.mesh, it.rules)
 
 
-def noted(
-    project: Project, mesh: Mapping[str, int | None], rules: Sequence[RuleList]
-) -> tuple[RuleList | None, ...]:
+def noted(project: Project, mesh: Mapping[str, int | None], rules: Sequence[RuleList]) -> tuple[RuleList | None, ...]:
     """Every list that a project puts in force, looked for once; None for one that is not known."""
     from shardlint.engine.interpreter import Interpreter
 

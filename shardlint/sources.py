@@ -1,0 +1,57 @@
+"""The files of a run: their texts, and what they lower to, which is loaded where something asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from shardlint import ir
+from shardlint.cache import Cache
+from shardlint.files import SourceFile
+from shardlint.syntax import UnparsableFile
+from shardlint.workers import Summary
+
+
+@dataclass(slots=True)
+class Source:
+    """One file. ``key`` tells its content; ``summary`` is known once it is lowered."""
+
+    file: SourceFile
+    text: bytes
+    key: str
+    summary: Summary | None = None
+    module: ir.Module | None = None
+    failure: UnparsableFile | None = None
+
+    @property
+    def task(self) -> tuple[bytes, str, str, bool]:
+        """What lowering needs."""
+        return self.text, self.file.module, self.file.shown, self.file.is_package
+
+
+class Modules(Mapping[str, ir.Module]):
+    """The lowered files by module name, each read from the cache when it is first asked for."""
+
+    def __init__(self, sources: Mapping[str, Source], cache: Cache) -> None:
+        self._sources = sources
+        self._cache = cache
+
+    def __getitem__(self, name: str) -> ir.Module:
+        source = self._sources[name]
+        if source.module is None:
+            source.module = self._cache.get(source.key)
+        if source.module is None:  # its entry was pruned, or could not be written
+            from shardlint.lower import lower
+
+            source.module = lower(*source.task).module
+            self._cache.put(source.key, source.module)
+        return source.module
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sources
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)

@@ -1,0 +1,159 @@
+"""The work on single files, in this process or in several."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from shardlint import ir, messages
+from shardlint.config import Config
+from shardlint.imports import imported
+from shardlint.outline import Outline, outline
+from shardlint.project import Fact, Project
+from shardlint.syntax import UnparsableFile
+from shardtypes.lang.diagnostics import Diagnostic, Place
+
+#: Below this much new source text, starting processes costs more than it saves.
+PARALLEL_BYTES = 200_000
+
+T = TypeVar("T")
+R = TypeVar("R")
+Summary: TypeAlias = tuple[tuple[str, ...], tuple[ir.Suppression, ...], Outline]
+"""What a file imports, its suppression comments, and its outline."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownType:
+    """What ``--show-types`` prints of one local."""
+
+    place: Place
+    name: str
+    text: str
+    why: str | None
+
+    @property
+    def is_array(self) -> bool:
+        """An array of known rank."""
+        return self.why is None and self.text.endswith("']")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each;
+    ``read`` is what the analysis asked of the project."""
+
+    raw: tuple[Diagnostic, ...] = ()
+    anchors: tuple[tuple[int, ...], ...] = ()
+    gaps: tuple[tuple[str, int], ...] = ()
+    types: tuple[ShownType, ...] = ()
+    crash: tuple[str, str] | None = None
+    read: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What every worker process needs to analyse a file."""
+
+    project: Project
+    sources: Mapping[str, tuple[bytes, bool]]
+    config: Config
+    show_types: bool
+
+
+def each(
+    work: Callable[[T], R], tasks: Sequence[T], jobs: int, size: int, state: State | None = None
+) -> Iterator[R | None]:
+    """``work`` of every task, in order; None for those that a dying process took along."""
+    global _STATE
+    if jobs == 1 or len(tasks) < 2 or size < PARALLEL_BYTES:
+        _STATE = state
+        with _few_collections():
+            yield from map(work, tasks)
+        _STATE = None
+        return
+    method = "fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else "spawn"
+    context = multiprocessing.get_context(method)
+    done = 0
+    try:
+        with ProcessPoolExecutor(min(jobs, len(tasks)), context, _set_state, (state,)) as pool:
+            for result in pool.map(work, tasks, chunksize=max(1, len(tasks) // (8 * jobs))):
+                done += 1
+                yield result
+    except BrokenProcessPool:
+        for _ in range(len(tasks) - done):
+            yield None
+
+
+_STATE: State | None = None
+
+
+def _set_state(state: State | None) -> None:
+    global _STATE
+    _STATE = state
+    gc.disable()  # as in _few_collections, for the life of the process
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Trees have no cycles; looking for cycles in them takes a fifth of the time. ``_tidy`` does it now and then."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_tasks_done = 0
+
+
+def _tidy() -> None:
+    """Collect the cycles among what the last files left."""
+    global _tasks_done
+    _tasks_done += 1
+    if _tasks_done % 32 == 0 and not gc.isenabled():
+        gc.collect(1)
+
+
+def lower_one(task: tuple[bytes, str, str, bool]) -> tuple[ir.Module, Summary] | UnparsableFile:
+    """Lower a file, given by its text, module name, path to show, and whether it is a package."""
+    # libcst takes a good part of a second to import: not in a run that finds everything in the cache.
+    from shardlint.lower import lower
+
+    try:
+        module = lower(*task).module
+        return module, (imported(module), module.suppressions, outline(module))
+    except UnparsableFile as error:
+        return error
+    finally:
+        _tidy()
+
+
+def analyse_one(name: str) -> Found:
+    """What is found in one module of the project."""
+    state = _STATE
+    assert state is not None
+    state.project.read.clear()
+    try:
+        from shardlint.placing import found_in, types_in
+
+        module = state.project.modules[name]
+        raw, anchors, gaps = found_in(state.project, module, state.sources, state.config)
+        types: tuple[ShownType, ...] = ()
+        if state.show_types:
+            types = tuple(ShownType(*t) for t in types_in(state.project, module, state.sources, state.config))
+        return Found(raw, anchors, gaps, types, read=tuple(sorted(state.project.read)))
+    except Exception as error:  # noqa: BLE001  # a bug of ours becomes exit status 2; the other files are still checked
+        path = state.project.modules[name].path
+        return Found(crash=(messages.crashed(path, error), traceback.format_exc()))
+    finally:
+        _tidy()
