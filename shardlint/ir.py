@@ -297,11 +297,58 @@ class Try(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Match(Node):
-    """Patterns are not modelled: ``bound`` are the names each case binds to something unknown."""
+class ValuePattern(Node):
+    """A literal or a dotted name: what is equal to it matches."""
 
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class CapturePattern(Node):
+    """A name, ``_`` (then ``name`` is empty), or ``pattern as name``; ``star`` for the rest of a sequence."""
+
+    name: str
+    pattern: Pattern | None = None
+    star: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePattern(Node):
+    items: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingPattern(Node):
+    items: tuple[tuple[Expr, Pattern], ...]
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPattern(Node):
+    cls: Expr
+    positional: tuple[Pattern, ...]
+    named: tuple[tuple[str, Pattern], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OrPattern(Node):
+    options: tuple[Pattern, ...]
+
+
+Pattern: TypeAlias = ValuePattern | CapturePattern | SequencePattern | MappingPattern | ClassPattern | OrPattern
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Node):
+    pattern: Pattern
+    guard: Expr | None
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match(Node):
     subject: Expr
-    cases: tuple[tuple[tuple[str, ...], tuple[Stmt, ...]], ...]
+    cases: tuple[Case, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +442,7 @@ def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iter
             case Try(body=first, handlers=handlers, orelse=orelse, final=final):
                 blocks = (first, *handlers, orelse, final)
             case Match(cases=cases):
-                blocks = tuple(inner for _, inner in cases)
+                blocks = tuple(case.body for case in cases)
             case _:
                 pass
         for block in blocks:

@@ -220,7 +220,37 @@ class _Lowering:
 
     def match(self, node: cst.Match) -> ir.Stmt:
         at, subject = self.at(node), self.expression(node.subject)
-        return ir.Match(at, subject, tuple((_bound_names(c.pattern), self.block(c.body)) for c in node.cases))
+        return ir.Match(at, subject, tuple(self.case(c) for c in node.cases))
+
+    def case(self, node: cst.MatchCase) -> ir.Case:
+        at, pattern = self.at(node), self.pattern(node.pattern)
+        return ir.Case(at, pattern, self.expression(node.guard) if node.guard else None, self.block(node.body))
+
+    def pattern(self, node: cst.CSTNode) -> ir.Pattern:
+        at = self.at(node)
+        match node:
+            case cst.MatchValue(value=value) | cst.MatchSingleton(value=value):
+                return ir.ValuePattern(at, self.expression(value))
+            case cst.MatchAs(pattern=pattern, name=name):
+                inner = self.pattern(pattern) if pattern is not None else None
+                return ir.CapturePattern(at, name.value if name is not None else "", inner)
+            case cst.MatchStar(name=name):
+                return ir.CapturePattern(at, name.value if name is not None else "", None, True)
+            case cst.MatchList(patterns=patterns) | cst.MatchTuple(patterns=patterns):
+                parts = [p.value if isinstance(p, cst.MatchSequenceElement) else p for p in patterns]
+                return ir.SequencePattern(at, tuple(self.pattern(part) for part in parts))
+            case cst.MatchMapping(elements=elements, rest=rest):
+                items = tuple((self.expression(e.key), self.pattern(e.pattern)) for e in elements)
+                return ir.MappingPattern(at, items, rest.value if rest is not None else "")
+            case cst.MatchClass(cls=cls, patterns=patterns, kwds=named):
+                return ir.ClassPattern(
+                    at, self.expression(cls), tuple(self.pattern(p.value) for p in patterns),
+                    tuple((k.key.value, self.pattern(k.pattern)) for k in named),
+                )  # fmt: skip
+            case cst.MatchOr(patterns=patterns):
+                return ir.OrPattern(at, tuple(self.pattern(p.pattern) for p in patterns))
+            case _:
+                raise TypeError(f"no pattern: {type(node).__name__}")
 
     def assert_(self, node: cst.Assert) -> ir.Stmt:
         return ir.Assert(self.at(node), self.expression(node.test))
@@ -401,17 +431,6 @@ class _Lowering:
         key = self.expression(node.key) if isinstance(node, cst.DictComp) else None
         element = self.expression(node.value if isinstance(node, cst.DictComp) else node.elt)
         return ir.Comprehension(at, kind[type(node).__name__], element, tuple(generators), key)
-
-
-def _bound_names(pattern: cst.CSTNode) -> tuple[str, ...]:
-    names: list[str] = []
-    if isinstance(pattern, cst.MatchAs | cst.MatchStar) and pattern.name is not None:
-        names.append(pattern.name.value)
-    if isinstance(pattern, cst.MatchMapping) and pattern.rest is not None:
-        names.append(pattern.rest.value)
-    for child in pattern.children:
-        names.extend(_bound_names(child))
-    return tuple(names)
 
 
 def _dotted(node: cst.CSTNode) -> str:

@@ -18,7 +18,7 @@ from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.manual import Region, entered, own_view
 from shardlint.engine.sharding.signatures import says_axes
-from shardlint.engine.types import ArrayType, ClassType, says_something
+from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
 from shardlint.logical_rules import RuleList
@@ -160,7 +160,7 @@ class run:
             named.append(ClassType(owner))
         splits = any(map(says_axes, named))
         frame.facts = frame.facts.speaking(*vocabularies(it, named))
-        for index, param in enumerate(node.params):
+        for index, param in sorted(enumerate(node.params), key=lambda one: self._is_collection(one[1])):
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:
                 type_ = ClassType(owner, own=True)
@@ -180,6 +180,9 @@ class run:
             if it.view is not None:
                 value = frame.variables[param.name]
                 frame.variables[param.name] = entered(frame, it.view, value, region, index)
+        for name in {one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one}:
+            own = (one for one in frame.bindings.sizes if one.rpartition(".")[0] == name)
+            frame.facts = frame.facts.speaking(own)
         strings.check_result_names(it, frame, node, module, known)
         enforcement.check_decorators(it, frame, node)
         enforcement.check_jitted(it, frame, node)
@@ -200,6 +203,11 @@ class run:
             if isinstance(cls, ClassValue) and cls.node is cls_node:
                 for inner in _nested(cls_node.body):
                     self._function(inner, cls, frame)
+
+
+    def _is_collection(self, param: ir.Param) -> bool:
+        """Whether a parameter is read last: the names in a collection are those that the other parameters say."""
+        return isinstance(resolve(self.it, param.annotation, self.module.name), (RepeatedType, MappingType))
 
 
 def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> None:
@@ -244,26 +252,8 @@ def _functions(
 
 def _nested(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Function]:
     """The functions defined directly in a body, under conditions too."""
-    for node in body:
-        match node:
-            case ir.Function():
-                yield node
-            case ir.If(body=a, orelse=b) | ir.For(body=a, orelse=b) | ir.While(body=a, orelse=b):
-                yield from _nested(a + b)
-            case ir.With(body=a):
-                yield from _nested(a)
-            case ir.Try(body=a, handlers=handlers, orelse=b, final=c):
-                yield from _nested(a + b + c + tuple(s for h in handlers for s in h))
-            case _:
-                pass
+    return (node for node in ir.statements(body) if isinstance(node, ir.Function))
 
 
 def _classes(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Class]:
-    for node in body:
-        match node:
-            case ir.Class():
-                yield node
-            case ir.If(body=a, orelse=b):
-                yield from _classes(a + b)
-            case _:
-                pass
+    return (node for node in ir.statements(body) if isinstance(node, ir.Class))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shardlint.engine import lists
 from shardlint.engine.plain import MAX_ITEMS, element, iterate
 from shardlint.values import (
     ArrayValue,
@@ -24,6 +25,13 @@ ITERATOR = "builtins.iter"
 
 def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """The result of ``builtins.name``, if it is handled."""
+    if args and not kwargs:
+        listed = lists.builtin(name, args)
+        if listed is not None:
+            return listed
+    if name == "dict" and (not args or isinstance(args[0], DictValue)):
+        held = args[0].items if args and isinstance(args[0], DictValue) else ()
+        return DictValue(tuple(dict([*held, *kwargs.items()]).items())) if len(args) < 2 else None
     handler = _HANDLERS.get(name)
     if handler is None or kwargs or not args:
         return None
@@ -110,6 +118,19 @@ def _extremum(args: list[Value], make: Callable[..., Size]) -> Value:
     return IntValue(make(*known))
 
 
+def _sum(args: list[Value]) -> Value:
+    """The sum of numbers; what operators give is not known here."""
+    items = _items(args[0]) if len(args) == 1 else None
+    sizes = [item.size if isinstance(item, IntValue) else None for item in items or ()]
+    known = [size for size in sizes if size is not None]
+    if items is None or len(known) != len(items):
+        return Unknown("a sum")
+    total = Size.const(0)
+    for size in known:
+        total = total + size
+    return IntValue(total)
+
+
 def _int(args: list[Value]) -> Value:
     return args[0] if isinstance(args[0], IntValue) else IntValue(None)
 
@@ -126,6 +147,7 @@ _HANDLERS: dict[str, Callable[[list[Value]], Value]] = {
     "reversed": _reversed,
     "min": lambda args: _extremum(args, Size.minimum),
     "max": lambda args: _extremum(args, Size.maximum),
+    "sum": _sum,
     "int": _int,
     "float": lambda args: ScalarValue("float"),
     "bool": lambda args: ScalarValue("bool"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import builtin, classes, matching, mutation, sharding, transforms
+from shardlint.engine import builtin, classes, lists, matching, mutation, sharding, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
@@ -19,6 +19,7 @@ from shardlint.ops import OpError
 from shardlint.values import (
     ArrayValue,
     ClassValue,
+    CollectionValue,
     DictValue,
     DTypeValue,
     ExternalValue,
@@ -30,6 +31,7 @@ from shardlint.values import (
     PartialValue,
     SequenceValue,
     SpecValue,
+    StackedValue,
     Unknown,
     Value,
     WrappedValue,
@@ -110,6 +112,8 @@ def call(
             return transforms.call_wrapped(it, frame, func, args, kwargs, at, places, operands)
         case ClassValue():
             return classes.construct(it, frame, func, args, kwargs, at, places)
+        case StackedValue(cls=cls, prefix=prefix):
+            return classes.construct(it, frame, cls, args, kwargs, at, places, prefix)
         case InstanceValue():
             method = classes.attribute(it, frame, func, "__call__")
             return call(it, frame, method, args, kwargs, at, places)
@@ -133,6 +137,8 @@ def _method(
     it: Interpreter, frame: Frame, func: MethodValue, args: list[Value], kwargs: dict[str, Value], at: int,
     operands: tuple[ir.Expr, ...],
 ) -> Value:  # fmt: skip
+    if isinstance(func.receiver, CollectionValue):
+        return lists.method(func.receiver, func.name, args)
     try:
         ctx = it.context(frame, at)
         plain = {name: known(value) for name, value in kwargs.items()}
@@ -176,13 +182,16 @@ def _external(
     if qualname == classes.APPLY and len(args) > 1 and kwargs.keys() <= {"rngs", "train", "deterministic"}:
         return call(it, frame, args[0], args[2:], {k: v for k, v in kwargs.items() if k != "rngs"}, at)
     if qualname.startswith("builtins."):
-        plain_result = builtin.call(qualname.removeprefix("builtins."), [known(a) for a in args], kwargs)
+        plain_result = builtin.call(qualname.removeprefix("builtins."), [_listed(a) for a in args], kwargs)
         if plain_result is not None:
             return plain_result
     if qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
         return Unknown("a question about a type")
     try:
         plain = {name: known(value) for name, value in kwargs.items()}
+        if args and isinstance(args[0], CollectionValue) and qualname in lists.JOINING:
+            rest = [known(a) for a in args[1:]]
+            return lists.joined(args[0], lambda many: it.apply(frame, qualname, [many, *rest], plain, at))
         result = it.apply(frame, qualname, [known(a) for a in args], plain, at)
         if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:
             _check_order(it, frame, args[0], result, at)
@@ -197,6 +206,11 @@ def _check_order(it: Interpreter, frame: Frame, before: Value, after: Value, at:
     message = permuted(before, after)
     if message is not None:
         it.report(frame, "ST207", at, message)
+
+
+def _listed(value: Value) -> Value:
+    """As Python's own functions take it."""
+    return value if isinstance(value, CollectionValue) else known(value)
 
 
 def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:
@@ -363,7 +377,8 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         result, it.left = it.memo[key]
         return result
     count = len(it.events)
-    inner = Frame(func.module, dict(bound), Bindings(), frame.facts, closure, func, silent=frame.silent, in_place=True)
+    names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
+    inner = Frame(func.module, dict(bound), names, frame.facts, closure, func, silent=frame.silent, in_place=True)
     inner.mesh, inner.rules = frame.mesh, frame.rules
     it.stack.append((frame.module, at, node))
     try:
@@ -407,9 +422,9 @@ def parameter_value(it: Interpreter, frame: Frame, param: ir.Param, type_: Type)
         return Unknown("takes any number of arguments")
     if isinstance(type_, ScalarType) and type_.kind == "int":
         negative = isinstance(param.default, ir.Unary)
-        return IntValue(None if negative else it.fresh(param.name))
+        return IntValue(None if negative else it.named(param.name))
     if isinstance(type_, AnyType):
-        return Unknown(f"parameter {param.name} has no array annotation")
+        return Unknown(f"parameter {param.name} has no array annotation", it.named(param.name))
     value = matching.instantiate(it, type_, frame.bindings, matching.as_symbol)
     none = isinstance(param.default, ir.Const) and param.default.value is None
     if none and isinstance(type_, (ArrayType, ClassType)):

@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import instances, matching
-from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import is_tree
 from shardlint.values import (
     ClassValue,
+    Dimension,
+    EnumMember,
     ExternalValue,
     FunctionValue,
     InstanceValue,
+    IntValue,
     Literal,
     PartialValue,
     SuperValue,
     Unknown,
     Value,
 )
-from shardtypes.lang import Bindings
+from shardtypes.lang import Bindings, Dim
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -145,18 +147,43 @@ def _constant(it: Interpreter, value: InstanceValue | ClassValue, cls: ClassValu
         if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
             if name in it.classes.volatile(cls) or (not exact and name in it.classes.overridden(cls)):
                 return Unknown(f"{name} of {cls.name} may change")
-            if instances.is_enum(cls):
-                return Literal((cls.module, cls.name, name))  # a member is equal to itself alone
-            frame = instances.closure_of(it, cls)
-            frame.silent += 1
-            result = it.evaluate(frame, statement.value)
-            frame.silent -= 1
+            result = _assigned(it, cls, statement)
+            plain = isinstance(result, IntValue) or (isinstance(result, Literal) and isinstance(result.value, str))
+            if instances.is_enum(cls) and not (plain and _mixes_in(cls)):
+                return Literal(EnumMember(cls, name))
             return result
     for base in cls.bases:
         found = _constant(it, value, base, name) if isinstance(base, ClassValue) and base is not cls else None
         if found is not None:
             return found
     return None
+
+
+def _assigned(it: Interpreter, cls: ClassValue, statement: ir.Assign) -> Value:
+    frame = instances.closure_of(it, cls)
+    frame.silent += 1
+    try:
+        return it.evaluate(frame, statement.value)
+    finally:
+        frame.silent -= 1
+
+
+def _mixes_in(cls: ClassValue) -> bool:
+    """Whether the members of an enumeration are ints or strings themselves."""
+    names = {base.qualname for base in cls.bases if isinstance(base, ExternalValue)}
+    return not names.isdisjoint(("enum.IntEnum", "enum.StrEnum", "builtins.int", "builtins.str"))
+
+
+def of_member(it: Interpreter, member: EnumMember, name: str) -> Value:
+    """``.value`` and ``.name`` of a member of an enumeration."""
+    if name == "name":
+        return Literal(member.name)
+    for statement in member.cls.node.body if name == "value" else ():
+        if isinstance(statement, ir.Assign) and any(
+            isinstance(t, ir.Name) and t.id == member.name for t in statement.targets
+        ):
+            return _assigned(it, member.cls, statement)
+    return Unknown(f".{name} of a member of {member.cls.name}")
 
 
 def super_of(frame: Frame, args: list[Value]) -> Value:
@@ -213,10 +240,12 @@ def _is_flax_module(cls: ClassValue) -> bool:
 
 def construct(
     it: Interpreter, frame: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value], at: int,
-    places: tuple[int, ...] = (),
+    places: tuple[int, ...] = (), prefix: tuple[Dim, ...] = (),
 ) -> Value:  # fmt: skip
-    """``Cls(…)`` of a dataclass: each argument is checked against its field."""
+    """``Cls(…)`` of a dataclass: each argument is checked against its field. ``prefix`` is in front of every field."""
     if find_method(cls, "__init__") is not None or not cls.is_dataclass:
+        if prefix:
+            return Unknown(f"a stacked {cls.name}")
         return instances.construct(it, frame, cls, args, kwargs, at, places)
     declared = fields(it, cls)
     given: dict[str, Value] = {}
@@ -230,8 +259,9 @@ def construct(
         where[name] = places[position] if position < len(places) else at
     bindings = Bindings()
     made: list[tuple[str, Value]] = []
+    types = matching.field_types(it, cls, prefix)
     for name, (node, module) in declared.items():
-        type_ = resolve(it, node.annotation, module)
+        type_ = types[name]
         if name in given:
             found = matching.check(it, type_, given[name], bindings, frame.facts, f"field {name} of {cls.name}")
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
@@ -250,8 +280,8 @@ def construct(
             )
         else:
             made.append((name, Unknown("not given")))
-    made = [
-        (name, matching.refine(it, resolve(it, declared[name][0].annotation, declared[name][1]), v, bindings))
-        for name, v in made
-    ]
+    made = [(name, matching.refine(it, types[name], value, bindings)) for name, value in made]
+    front = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in prefix)
+    if front:
+        return InstanceValue(cls, tuple(made), front, exact=True)
     return instances.completed(it, frame, InstanceValue(cls, tuple(made), exact=True), at)

@@ -6,39 +6,48 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import calls, classes, custom_rules, sharding
+from shardlint.engine import calls, classes, custom_rules, lists, sharding
+from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import MAX_ITEMS, constant, element, iterate, known, plain_key, truth
 from shardlint.engine.trees import named_items
+from shardlint.engine.types import ClassType
 from shardlint.ops import OpError
 from shardlint.values import (
     ArrayValue,
     ClassValue,
+    CollectionValue,
     DictValue,
+    EnumMember,
     ExternalValue,
     FunctionValue,
     InstanceValue,
+    IntValue,
     Literal,
     MaybeValue,
     MeshValue,
+    MethodValue,
     ModuleValue,
     ScalarValue,
     SequenceValue,
     ShardingValue,
     SliceValue,
     SpecValue,
+    StackedValue,
     StringValue,
     SuperValue,
     Unknown,
     Value,
     WrappedValue,
 )
+from shardtypes.lang import Size
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+_WHOLE = frozenset({"+", "-", "*", "//", "%"})
 NUMBERS: Mapping[str, Value] = {
     **{
         f"{module}.{name}": ScalarValue("float")
@@ -124,14 +133,22 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return NUMBERS.get(f"{qualname}.{name}") or it.external(f"{qualname}.{name}")
         case InstanceValue() | ClassValue():
             return classes.attribute(it, frame, value, name)
+        case StackedValue(cls=cls):
+            return classes.attribute(it, frame, cls, name)
+        case Literal(value=EnumMember() as member):
+            return classes.of_member(it, member, name)
+        case IntValue() | Literal(value=str()) if name == "value":
+            return value  # of a member of an enumeration of ints or strings
         case SuperValue():
             return classes.above(it, frame, value, name)
         case MaybeValue(value=inner):
             return attribute(it, frame, inner, name, at)
+        case CollectionValue():
+            return MethodValue(value, name)
         case MeshValue() | SpecValue() | ShardingValue():
             return sharding.attribute(value, name)
         case Unknown():
-            return Unknown(value.reason)
+            return _part(value, name)
         case WrappedValue() if (rule := custom_rules.attribute(value, name)) is not None:
             return rule
         case _:
@@ -141,14 +158,27 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
                 return it.op_error(frame, error, at)
 
 
+def _part(value: Unknown, name: str) -> Unknown:
+    """An attribute or an item of something unknown: the same wherever it is asked for."""
+    path = None if value.size is None else value.size.symbol_name
+    return Unknown(value.reason, None if path is None else Size.symbol(f"{path}.{name}"))
+
+
 def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
-    receiver = known(evaluate(it, frame, expr.obj))
-    receiver = named_items(receiver)
-    if isinstance(receiver, (ClassValue, ExternalValue)):
-        return receiver if isinstance(receiver, ClassValue) else Unknown("a type")
+    receiver = evaluate(it, frame, expr.obj)
+    if isinstance(receiver, CollectionValue):
+        return lists.item(receiver, evaluate(it, frame, expr.index))
+    receiver = named_items(known(receiver))
+    if isinstance(receiver, ClassValue):
+        return receiver
+    if isinstance(receiver, ExternalValue):
+        stacked = resolve(it, expr, frame.module)
+        if isinstance(stacked, ClassType) and stacked.prefix:
+            return StackedValue(stacked.cls, stacked.prefix)
+        return Unknown("a type")
     index = known(evaluate(it, frame, expr.index))
     if isinstance(receiver, Unknown):
-        return receiver
+        return _part(receiver, index.value) if isinstance(index, Literal) and isinstance(index.value, str) else receiver
     if isinstance(receiver, DictValue) and isinstance(index, Literal):
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:
@@ -202,6 +232,12 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, ex
     """``left op right``, with a finding at ``expr``."""
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
         return Unknown("an operator of a class")
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        sizes = [value.size if isinstance(value, (IntValue, Unknown)) else None for value in (left, right)]
+        numbers = [IntValue(size) for size in sizes if size is not None]
+        if op in _WHOLE and len(numbers) == 2:
+            result = ops.binary(op, numbers[0], numbers[1], it.context(frame, expr.at))
+            return Unknown("an operation on something unknown", result.size if isinstance(result, IntValue) else None)
     if op == "@":
         sharding.matmul(it, frame, left, right, expr.at)
     try:
@@ -229,7 +265,7 @@ def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
                 result = Literal(op == "is not")
         else:
             try:
-                result = ops.compare(op, left, right, it.context(frame, expr.at))
+                result = ops.compare(op, known(left), known(right), it.context(frame, expr.at))
             except OpError as error:
                 result = it.op_error(frame, error, expr.at)
         left = right
@@ -269,6 +305,12 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
     return join(first, second)
 
 
+def _length(source: CollectionValue | ArrayValue) -> Size | None:
+    if isinstance(source, CollectionValue):
+        return source.length
+    return source.dims[0].size if source.dims else None
+
+
 def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
     inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
     inner.mesh, inner.rules, inner.in_place = frame.mesh, frame.rules, frame.in_place
@@ -289,6 +331,8 @@ def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Val
             return DictValue(tuple(pairs)) if all(k is not None for k, _ in pairs) else Unknown("unknown keys")
         return SequenceValue(tuple(results), "list") if expr.kind != "set" else Unknown("a set")
     it.assign(inner, generator.target, element(source))
+    if simple and isinstance(source, (CollectionValue, ArrayValue)) and expr.key is None:
+        return CollectionValue(evaluate(it, inner, expr.element), "list", _length(source))
     inner.silent += 1
     for more in expr.generators[1:]:
         it.assign(inner, more.target, element(evaluate(it, inner, more.iter)))

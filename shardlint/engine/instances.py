@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from shardtypes.lang import Bindings, Size
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+_OPAQUE = re.compile(r"\?(?P<name>.*?)[.#](?P<number>\d+)")
 _Fields = tuple[tuple[str, Value], ...]
 _Change = Callable[[Size | None], Size | None]
 
@@ -169,10 +171,10 @@ def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
     new: dict[str, Size] = {}
 
     def fresh(name: str) -> Size | None:
-        number = name.rpartition(".")[2]
-        if not (name.startswith("?") and number.isdigit() and first <= int(number) <= last):
+        found = _OPAQUE.match(name)
+        if found is None or not first <= int(found["number"]) <= last:
             return None
-        return new.get(name) or new.setdefault(name, it.fresh(name.rpartition(".")[0]))
+        return new.get(name) or new.setdefault(name, it.fresh(found["name"]))
 
     def renamed(size: Size | None) -> Size | None:
         if size is None:

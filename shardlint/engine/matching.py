@@ -23,8 +23,10 @@ from shardlint.engine.types import (
 from shardlint.values import (
     ArrayValue,
     ClassValue,
+    CollectionValue,
     DictValue,
     Dimension,
+    EitherValue,
     InstanceValue,
     IntValue,
     Label,
@@ -73,6 +75,20 @@ class Opaque:
         return self.it.fresh(name)
 
 
+class Own:
+    """The names of a class whose instances have a scope of their own, for one argument: ``Batch.B``."""
+
+    def __init__(self, cls: ClassValue, bindings: Bindings) -> None:
+        self.head, self.bindings = cls.name, bindings
+        while any(name.startswith(f"{self.head}.") for name in bindings.sizes):
+            self.head += "'"  # another argument of the class
+
+    def __call__(self, name: str) -> Size:
+        size = Size.symbol(f"{self.head}.{name}")
+        self.bindings.bind(f"{self.head}.{name}", size)
+        return size
+
+
 def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[[str], Size], depth: int = 0) -> Value:
     """The value that an annotation promises; names without a binding are bound to ``new(name)``."""
     match type_:
@@ -94,11 +110,23 @@ def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[
             rest = [item for item in items if item != ScalarType("None")]
             if len(rest) == 1 and len(rest) < len(items):
                 return MaybeValue(instantiate(it, rest[0], bindings, new, depth))
-            return Unknown("one of several types")
-        case RepeatedType() | MappingType():
-            return Unknown("a collection of unknown length")
+            return EitherValue(tuple(instantiate(it, item, bindings, new, depth) for item in items))
+        case RepeatedType(kind=kind, item=item):
+            return CollectionValue(_any_item(it, item, bindings, depth), kind)
+        case MappingType(value=item):
+            return CollectionValue(_any_item(it, item, bindings, depth), "dict")
         case _:
             return Unknown("no array annotation")
+
+
+def _any_item(it: Interpreter, type_: Type, bindings: Bindings, depth: int) -> Value:
+    """What every item of a collection is: checkers look at one, so names that nothing else says may differ by item."""
+    if depth >= _DEPTH:
+        return Unknown("collections nested too deep")
+    mark = bindings.mark()
+    value = instantiate(it, type_, bindings, Opaque(it), depth + 1)
+    bindings.rollback(mark)
+    return value
 
 
 def _array(it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> Value:
@@ -151,12 +179,13 @@ def _instance(
     it: Interpreter, type_: ClassType, bindings: Bindings, new: Callable[[str], Size], depth: int
 ) -> InstanceValue:
     fields = []
-    private = Bindings()
+    private, own = Bindings(), Own(type_.cls, bindings)
     shared = type_.own or shares_scope(type_.cls)
     for name, field_type in field_types(it, type_.cls, type_.prefix).items():
         private_field = isinstance(field_type, ArrayType) and not field_type.shared_scope and not type_.own
         if new is as_symbol and (private_field or not shared):
-            value = instantiate(it, field_type, private, Opaque(it), depth + 1)
+            names = own if depth == 0 and isinstance(field_type, ArrayType) else Opaque(it)
+            value = instantiate(it, field_type, private, names, depth + 1)
         else:
             value = instantiate(it, field_type, bindings, new, depth + 1)
         if value == IntValue(None):
@@ -174,7 +203,7 @@ def _constructed(it: Interpreter, cls: ClassValue, fields: list[tuple[str, Value
 
     known = dict(fields)
     for name, value in left_by_constructors(it, cls, tuple(fields)):
-        if isinstance(known.get(name, Unknown()), Unknown):
+        if isinstance(known.get(name, Unknown()), (Unknown, CollectionValue)):
             known[name] = value
     return list(known.items())
 
@@ -215,6 +244,8 @@ def check(
                 found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
                 if found is not None:
                     return found
+        case (RepeatedType(item=one) | MappingType(value=one)), CollectionValue(item=item):
+            return check(it, one, item, bindings, facts, f"{what}, any item", depth + 1)
         case MappingType(value=one), DictValue(items=pairs):
             for key, item in pairs:
                 found = check(it, one, item, bindings, facts, f"{what}[{key!r}]", depth + 1)
@@ -288,7 +319,8 @@ def check_array(type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: 
             return Problem("", describe(type_, value, mismatch, what), mismatch.witness, type_, mismatch.dim)
     if type_.dtype is not None and value.dtype is not None and not value.numpy:
         if not dtype_fits(type_.dtype, value.dtype):
-            return Problem("ST212", f"{what}: expected dtype {type_.dtype}, got {value.dtype}", {}, type_)
+            got = dtypes.written(value.dtype)
+            return Problem("ST212", f"{what}: expected dtype {type_.dtype}, got {got}", {}, type_)
     return None
 
 
@@ -323,7 +355,7 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
                 )
                 for a, b in zip(dims, promised.dims, strict=True)
             )
-        refined = replace(value, dims=dims, dtype=value.dtype if value.dtype in dtypes.CONCRETE else promised.dtype)
+        refined = replace(value, dims=dims, dtype=dtypes.both(value.dtype, promised.dtype))
         return refined if it.view is None else manual_calls.annotated(refined, promised)
     if isinstance(type_, SequenceType) and isinstance(value, SequenceValue) and len(type_.items) == len(value.items):
         items = tuple(refine(it, one, item, bindings) for one, item in zip(type_.items, value.items, strict=True))

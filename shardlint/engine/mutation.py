@@ -9,6 +9,7 @@ from shardlint.engine.class_index import CONSTRUCTORS
 from shardlint.engine.frames import Frame
 from shardlint.engine.instances import without
 from shardlint.values import (
+    CollectionValue,
     DictValue,
     ExternalValue,
     FunctionValue,
@@ -26,26 +27,39 @@ if TYPE_CHECKING:
 _MUTATORS = frozenset(
     """append extend insert remove pop clear sort reverse update setdefault popitem __setitem__ add discard""".split()
 )
+_CHANGING = frozenset({"builtins.next", "builtins.setattr", "builtins.delattr"})
 _CHANGED = Unknown("changed in place")
 
 
 def note(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[Value]) -> None:
     """Bring the variables up to date with what the call does to its receiver and its arguments."""
     if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
-        if isinstance(func.receiver, (SequenceValue, DictValue)):
+        if isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
             _replace(frame, expr.func.obj, func.receiver, _after(func, args))
         return
-    if isinstance(func, ExternalValue):
+    if isinstance(func, ExternalValue) and func.qualname not in _CHANGING:
         return
+    if isinstance(func, Unknown) and isinstance(expr.func, ir.Attr):
+        _renew(it, frame, expr.func.obj)
     changed = _changed_parameters(func)
     for index, arg in enumerate(expr.args):
         if changed is not None and (arg.keyword or index) not in changed:
             continue
         held = frame.find(arg.value.id) if isinstance(arg.value, ir.Name) else None
+        _renew(it, frame, arg.value)
         if isinstance(held, InstanceValue):
             _replace(frame, arg.value, held, without(held, it.classes.volatile(held.cls)))
-        if isinstance(held, DictValue) or (isinstance(held, SequenceValue) and held.kind == "list"):
+        if isinstance(held, (DictValue, CollectionValue)) or (isinstance(held, SequenceValue) and held.kind == "list"):
             _replace(frame, arg.value, held, _CHANGED)
+
+
+def _renew(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
+    """The attributes of something unknown may be others from here on."""
+    while isinstance(expr, (ir.Attr, ir.Subscript)):
+        expr = expr.obj
+    held = frame.find(expr.id) if isinstance(expr, ir.Name) else None
+    if isinstance(held, Unknown) and held.size is not None and isinstance(expr, ir.Name):
+        frame.variables[expr.id] = Unknown(held.reason, it.named(expr.id))
 
 
 def after_method(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> None:

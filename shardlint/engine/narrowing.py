@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine.conditions import meaning
 from shardlint.engine.frames import Frame
+from shardlint.imports import imported
 from shardlint.values import (
     ArrayValue,
+    ClassValue,
+    CollectionValue,
+    DictValue,
     Dimension,
+    EitherValue,
+    ExternalValue,
+    InstanceValue,
     IntValue,
     Literal,
     MaybeValue,
@@ -20,6 +29,7 @@ from shardlint.values import (
 from shardtypes.lang import Size
 
 _MAX_RANK = 16
+_OTHER_ARRAYS = frozenset({"torch", "tensorflow", "tf", "pandas", "xarray", "scipy", "cupy", "polars", "mxnet", "PIL"})
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -36,10 +46,17 @@ def narrow(it: Interpreter, frame: Frame, test: ir.Expr, holds: bool) -> None:
         case ir.Bool(op="or", values=values) if not holds:
             for value in values:
                 narrow(it, frame, value, False)
-        case ir.Name(id=name) if holds:
+        case ir.Name(id=name):
             known = frame.find(name)
-            if isinstance(known, MaybeValue):
+            condition = meaning(frame, test)
+            if isinstance(known, MaybeValue) and holds:
                 frame.variables[name] = known.value
+            elif condition is not None:
+                narrow(it, frame, condition, holds)
+        case ir.Call(func=ir.Name(id="isinstance"), args=(ir.Arg(value=ir.Name(id=name)), ir.Arg(value=types))):
+            known = frame.find(name)
+            if known is not None:
+                frame.variables[name] = of_type(known, it.evaluate(frame, types), holds)[1]
         case ir.Compare(left=left, rest=((op, right),)):
             _comparison(it, frame, left, op, right, holds)
         case _:
@@ -53,6 +70,8 @@ def _comparison(it: Interpreter, frame: Frame, left: ir.Expr, op: str, right: ir
             value = frame.find(left.id)
             if isinstance(value, MaybeValue):
                 frame.variables[left.id] = Literal(None) if is_none else value.value
+            elif isinstance(value, EitherValue):
+                frame.variables[left.id] = _kept(value, lambda one: (one == Literal(None)) == is_none)
         return
     equal = (op == "==" and holds) or (op == "!=" and not holds)
     frame.silent += 1
@@ -70,6 +89,95 @@ def _comparison(it: Interpreter, frame: Frame, left: ir.Expr, op: str, right: ir
             frame.facts = frame.facts.at_least(a.size, b.size)
         elif (op in ("<=", "<") and holds) or (op in (">", ">=") and not holds):
             frame.facts = frame.facts.at_least(b.size, a.size)
+
+
+def of_type(value: Value, types: Value, holds: bool = True) -> tuple[bool | None, Value]:
+    """Whether a value is of a type, or one of several, and what is known of it where it is (not)."""
+    wanted = types.items if isinstance(types, SequenceValue) else (types,)
+
+    def verdict(one: Value) -> bool | None:
+        found = {_is_of(one, type_) for type_ in wanted}
+        return True if True in found else None if None in found else False
+
+    options = _options(value)
+    verdicts = {verdict(one) for one in options}
+    narrowed = _kept(EitherValue(options), lambda one: verdict(one) is not (not holds))
+    return (verdicts.pop() if len(verdicts) == 1 else None), value if isinstance(value, Unknown) else narrowed
+
+
+def _options(value: Value) -> tuple[Value, ...]:
+    if isinstance(value, MaybeValue):
+        return (*_options(value.value), Literal(None))
+    return value.options if isinstance(value, EitherValue) else (value,)
+
+
+def _kept(value: EitherValue, keep: Callable[[Value], bool]) -> Value:
+    kept = tuple(one for one in value.options if keep(one))
+    if len(kept) == 2 and Literal(None) in kept:
+        return MaybeValue(kept[0] if kept[1] == Literal(None) else kept[1])
+    return kept[0] if len(kept) == 1 else EitherValue(kept) if kept else Unknown("of no such type")
+
+
+def _is_of(value: Value, type_: Value) -> bool | None:
+    """Whether a value is of one type; arrays may be given as what converts to one, so they are of no known type."""
+    if isinstance(value, InstanceValue) and isinstance(type_, ClassValue):
+        return True if _inherits(value.cls, type_) else False if value.exact else None
+    name = type_.qualname if isinstance(type_, ExternalValue) else "" if isinstance(type_, ClassValue) else None
+    if name is None:
+        return None
+    match value:
+        case ArrayValue(numpy=False) if name in _ARRAYS:
+            return True
+        case ArrayValue():
+            return False if name in _BUILTIN or not name else None
+        case SequenceValue(kind=kind) | CollectionValue(kind=kind):
+            return name == f"builtins.{kind}" if name in _BUILTIN else False
+        case DictValue():
+            return name == "builtins.dict" if name in _BUILTIN else False
+        case Literal(value=None):
+            return name == "types.NoneType"
+        case Literal(value=constant) if name in _BUILTIN or not name:
+            return name in [f"builtins.{one.__name__}" for one in type(constant).__mro__]
+        case InstanceValue() if name in _ARRAYS or name in _BUILTIN:
+            return None if any(not isinstance(base, ClassValue) for base in value.cls.bases) else False
+        case _:
+            return None
+
+
+_ARRAYS = frozenset({"jax.Array", "jax.numpy.ndarray", "jax.core.Tracer"})
+_BUILTIN = frozenset(f"builtins.{name}" for name in "tuple list dict str bytes int float bool complex set".split())
+
+
+def _inherits(cls: ClassValue, other: ClassValue) -> bool:
+    return cls is other or any(isinstance(base, ClassValue) and _inherits(base, other) for base in cls.bases)
+
+
+def expand_shape(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value, names: Sequence[str]) -> Value:
+    """The shape of something unknown that is taken apart into sizes: from here on it has that rank."""
+    count = len(names)
+    match expr:
+        case ir.Attr(obj=ir.Name(id=name), name="shape") if isinstance(value, Unknown) and 0 < count < _MAX_RANK:
+            known = frame.find(name)
+            sizes = tuple(it.named(one) if one.isidentifier() else it.fresh(name) for one in names)
+            if isinstance(known, ArrayValue) or (isinstance(known, Unknown) and _is_about_jax(it, frame.module)):
+                dims = tuple(Dimension(size) for size in sizes)
+                array = replace(known, dims=dims) if isinstance(known, ArrayValue) else ArrayValue(dims)
+                frame.variables[name] = array
+                return SequenceValue(tuple(IntValue(size) for size in sizes))
+        case _:
+            pass
+    return value
+
+
+def _is_about_jax(it: Interpreter, module: str) -> bool:
+    """Whether what has a shape in a module is one of JAX's arrays: it imports JAX, and no library with others."""
+    known = it.project.notes.setdefault("about jax", {})
+    assert isinstance(known, dict)
+    if module not in known:
+        source = it.project.module(module)
+        names = {name.partition(".")[0] for name in imported(source)} if source is not None else set()
+        known[module] = "jax" in names and names.isdisjoint(_OTHER_ARRAYS)
+    return bool(known[module])
 
 
 def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:

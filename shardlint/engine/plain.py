@@ -6,7 +6,9 @@ from shardlint.engine.trees import named_items
 from shardlint.values import (
     ArrayValue,
     ClassValue,
+    CollectionValue,
     DictValue,
+    EitherValue,
     ExternalValue,
     FunctionValue,
     IntValue,
@@ -30,8 +32,12 @@ def constant(value: object) -> Value:
 
 
 def known(value: Value) -> Value:
-    """As op models take it: they do not know values that may be None."""
-    return Unknown("may be None") if isinstance(value, MaybeValue) else value
+    """As op models take it: they do not know values that may be one thing or another, nor any number of values."""
+    if isinstance(value, MaybeValue):
+        return Unknown("may be None")
+    if isinstance(value, EitherValue):
+        return Unknown("one of several types")
+    return Unknown("a collection of unknown length") if isinstance(value, CollectionValue) else value
 
 
 def truth(value: Value) -> bool | None:
@@ -71,4 +77,6 @@ def element(value: Value) -> Value:
     """What iterating over a value of unknown length yields."""
     if isinstance(value, ArrayValue) and value.dims:
         return ArrayValue(value.dims[1:], value.dtype, value.weak, value.pending, value.manual, value.numpy)
+    if isinstance(value, CollectionValue) and value.kind != "dict":
+        return value.item
     return Unknown("an item of something of unknown length")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from shardlint import ir
-from shardlint.values import ClassValue
+from shardlint.values import ClassValue, ExternalValue
 
 
 def shares_scope(cls: ClassValue) -> bool:
     """Whether an instance given to a function is checked field by field in the function's scope, as those of a
-    ``pytree_dataclass`` are. The names of any other class are its own."""
+    ``pytree_dataclass`` and named tuples are. The names of any other class are its own."""
     return any(_name(d) == "pytree_dataclass" for d in cls.node.decorators) or any(
-        isinstance(base, ClassValue) and base is not cls and shares_scope(base) for base in cls.bases
+        base == ExternalValue("typing.NamedTuple")
+        or (isinstance(base, ClassValue) and base is not cls and shares_scope(base))
+        for base in cls.bases
     )
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import classes, matching, sharding, strings
+from shardlint.engine import classes, matching, patterns, sharding, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, evaluate
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_variables
-from shardlint.engine.narrowing import narrow
+from shardlint.engine.narrowing import expand_shape, narrow
 from shardlint.engine.plain import constant, element, iterate, truth
 from shardlint.engine.sharding import manual_exit, placements
 from shardlint.engine.sharding.manual import displayed
@@ -76,7 +76,7 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
         case ir.Try():
             return _try(it, frame, node)
         case ir.Match():
-            _match(it, frame, node)
+            return patterns.execute(it, frame, node)
         case ir.Assert():
             evaluate(it, frame, node.test)
             narrow(it, frame, node.test, True)
@@ -130,6 +130,9 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
             if frame.checking or (frame.in_place and frame.module == it.target):
                 _see(it, frame, (target.at, name), value)
         case ir.Sequence(items=items):
+            if source is not None and not any(isinstance(item, ir.Star) for item in items):
+                names = [item.id if isinstance(item, ir.Name) else "" for item in items]
+                value = expand_shape(it, frame, source, value, names)
             _unpack(it, frame, items, _fresh(it, frame, value, source), target.at)
         case ir.Star(value=inner):
             assign(it, frame, inner, Unknown("takes the rest"))
@@ -159,6 +162,8 @@ def _is_open(value: Value) -> bool:
 
 def _set_attribute(it: Interpreter, frame: Frame, owner: str, name: str, value: Value, at: int) -> None:
     instance = frame.find(owner)
+    if isinstance(instance, Unknown) and instance.size is not None:
+        frame.variables[owner] = replace(instance, size=it.named(owner))
     if not isinstance(instance, InstanceValue):
         return
     declared = it.fields(instance.cls).get(name)
@@ -383,28 +388,17 @@ def _try(it: Interpreter, frame: Frame, node: ir.Try) -> bool:
     if not ended:
         ended = block(it, frame, node.orelse)
     paths = [] if ended else [frame.variables]
+    frame.silent += frame.in_place
     for handler in node.handlers:
         frame.variables = join_variables(before, frame.variables)
         if not block(it, frame, handler):
             paths.append(frame.variables)
+    frame.silent -= frame.in_place
     if paths:
         frame.variables = paths[0]
         for path in paths[1:]:
             frame.variables = join_variables(frame.variables, path)
     return block(it, frame, node.final) or not paths
-
-
-def _match(it: Interpreter, frame: Frame, node: ir.Match) -> None:
-    evaluate(it, frame, node.subject)
-    before = dict(frame.variables)
-    result = dict(before)
-    for bound, body in node.cases:
-        frame.variables = dict(before)
-        for name in bound:
-            frame.variables[name] = Unknown("bound by a pattern")
-        if not block(it, frame, body):
-            result = join_variables(result, frame.variables)
-    frame.variables = result
 
 
 def _discarded(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:

@@ -18,6 +18,7 @@ from shardlint.values import (
     Literal,
     ScalarValue,
     SequenceValue,
+    Unknown,
     Value,
 )
 from shardtypes.lang import Different, Equal, Size, broadcast, compare, format_shape
@@ -308,7 +309,7 @@ def sizes_argument(value: Value) -> list[Size | None] | None:
 
 
 def size_of(value: Value) -> Size | None:
-    if isinstance(value, IntValue):
+    if isinstance(value, (IntValue, Unknown)):
         return value.size
     known = static_int(value)
     return None if known is None else Size.const(known)

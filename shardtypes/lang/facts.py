@@ -221,6 +221,14 @@ def _parts(size: Size) -> Iterator[Size]:
         yield from operation.args
 
 
+def _are_multiples(a: Size, b: Size) -> bool:
+    """Whether both are multiples of one product of symbols, as 3*n and n are: apart unless there is nothing at all."""
+    if len(a.terms) != 1 or len(b.terms) != 1:
+        return False
+    (first, _), (second, _) = a.terms[0], b.terms[0]
+    return first == second and not any(atom.op for atom in first)
+
+
 @lru_cache(maxsize=8192)
 def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
     """Whether two sizes are equal for all sizes, different for some (with a witness), or undecided."""
@@ -231,10 +239,8 @@ def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
     if left == right:
         return Equal()
     difference = (a - b).constant
-    if difference is not None and (a.is_opaque or b.is_opaque):
-        return Different({})
     if a.is_opaque or b.is_opaque:
-        return Undecided()
+        return Different({}) if difference is not None or _are_multiples(a, b) else Undecided()
     witness = find_witness(lambda sizes: a.evaluate(sizes) != b.evaluate(sizes), (a, b), facts)
     return Undecided() if witness is None else Different(witness)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from shardtypes.lang.size import Size
+
+_NUMBER = re.compile(r"\?(?=\w+#)|(?<=\w)#\d+")
 
 
 def format_shape(
@@ -17,10 +20,17 @@ def format_shape(
         return "..."
     parts = []
     for index, size in enumerate(sizes):
-        text = "_" if size is None or (isinstance(size, Size) and size.is_opaque) else str(size)
+        text = "_" if size is None else _text(size) if isinstance(size, Size) else str(size)
         parts.append("/".join((text, *((axes[index] or ()) if axes else ()))))
     waiting = sorted(pending)
     return " ".join([*parts, *(["{U:" + ",".join(waiting) + "}"] if waiting else [])])
+
+
+def _text(size: Size) -> str:
+    """An opaque size has a text only if all its symbols are expressions of the program, as ``?cfg#3.width`` is."""
+    if any(name.startswith("?") and "#" not in name for name in size.symbols):
+        return "_"
+    return _NUMBER.sub("", str(size)) if size.is_opaque else str(size)
 
 
 def format_witness(witness: Mapping[str, int]) -> str:

@@ -182,7 +182,7 @@ def _match(index: int, dim: Dim, got: Size, bindings: Bindings, facts: Facts, ri
             return None
         witness = found
     shown = str(dim.size) if want == dim.size else f"{dim.size} = {want}"
-    return Mismatch("size", index, shown, str(got), witness)
+    return Mismatch("size", index, shown, format_shape([got]), witness)
 
 
 def _solve(index: int, dim: Dim, got: Size, unbound: list[str], bindings: Bindings) -> Mismatch | None:

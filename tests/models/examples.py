@@ -20,7 +20,6 @@ class Bug:
 
     ``at`` is text found on exactly one line of the edited file: the line on which static tools report. Where they
     report in other places instead, ``elsewhere`` names them: a file, a colon, and text on one of its lines.
-    ``scope`` is ``foundation`` if ``shardlint`` codes must be reported now, ``later`` if rules to come will.
     """
 
     model: str
@@ -30,7 +29,6 @@ class Bug:
     find: str
     replace: str
     family: str
-    scope: str
     at: str
     shardlint: tuple[str, ...]
     mypy: tuple[str, ...]
@@ -81,8 +79,8 @@ def load(path: Path) -> Bug:
         **data,
         **expect,
     )
-    if bug.family not in ("shape", "sharding") or bug.scope not in ("foundation", "later"):
-        raise ValueError(f"{path}: unknown family or scope")
+    if bug.family not in ("shape", "sharding"):
+        raise ValueError(f"{path}: unknown family")
     if bug.pytest not in OUTCOMES:
         raise ValueError(f"{path}: expect.pytest is one of {', '.join(OUTCOMES)}")
     return bug

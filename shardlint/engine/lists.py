@@ -1,0 +1,93 @@
+"""Lists, tuples and dicts of unknown length, all of whose items are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from shardlint.values import (
+    ArrayValue,
+    CollectionValue,
+    IntValue,
+    MaybeValue,
+    SequenceValue,
+    SliceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+#: Functions that join a list of arrays to one.
+JOINING = frozenset(
+    f"{module}.{name}"
+    for module in ("jax.numpy", "numpy")
+    for name in "stack concatenate vstack hstack dstack column_stack array asarray".split()
+)
+
+
+def item(value: CollectionValue, index: Value) -> Value:
+    """``value[index]``."""
+    if isinstance(index, SliceValue):
+        return replace(value, length=None) if value.kind != "dict" else Unknown("a slice of a dict")
+    return value.item
+
+
+def method(value: CollectionValue, name: str, args: list[Value]) -> Value:
+    """``value.name(*args)``, for what only reads."""
+    match value.kind, name:
+        case "dict", "values":
+            return replace(value, kind="list")
+        case "dict", "items":
+            return CollectionValue(SequenceValue((StringValue(), value.item)), "list", value.length)
+        case "dict", "keys":
+            return CollectionValue(StringValue(), "list", value.length)
+        case "dict", "get" if len(args) == 1:
+            return MaybeValue(value.item)
+        case _, "copy":
+            return value
+        case _:
+            return Unknown(f"what .{name} gives of a collection")
+
+
+def builtin(name: str, args: list[Value]) -> Value | None:
+    """What Python's own functions make of collections; None where none is among the arguments."""
+    if name == "range" and len(args) == 1 and isinstance(args[0], IntValue) and args[0].size is not None:
+        return CollectionValue(IntValue(None), "range", args[0].size) if args[0].size.constant is None else None
+    if not any(isinstance(arg, CollectionValue) for arg in args):
+        return None
+    first = args[0]
+    match name:
+        case "len" if isinstance(first, CollectionValue):
+            return IntValue(first.length)
+        case "list" | "tuple" if isinstance(first, CollectionValue) and first.kind != "dict":
+            return replace(first, kind=name)
+        case "reversed" | "sorted" if isinstance(first, CollectionValue) and first.kind != "dict":
+            return replace(first, kind="list")
+        case "enumerate" if isinstance(first, CollectionValue) and first.kind != "dict":
+            return replace(first, item=SequenceValue((IntValue(None), first.item)), kind="list")
+        case "zip" if all(isinstance(arg, CollectionValue) and arg.kind != "dict" for arg in args):
+            columns = [arg for arg in args if isinstance(arg, CollectionValue)]
+            lengths = {column.length for column in columns}
+            length = lengths.pop() if len(lengths) == 1 else None
+            return CollectionValue(SequenceValue(tuple(column.item for column in columns)), "list", length)
+        case "sum" if isinstance(first, CollectionValue) and isinstance(first.item, ArrayValue) and len(args) == 1:
+            return replace(first.item, weak=False)
+        case _:
+            return Unknown(f"what {name} gives of a collection")
+
+
+def joined(value: CollectionValue, join: Callable[[Value], Value]) -> Value:
+    """What joining all items gives: their number is told by what one item more adds."""
+    two, three = (join(SequenceValue((value.item,) * count, "list")) for count in (2, 3))
+    if not (isinstance(two, ArrayValue) and isinstance(three, ArrayValue)):
+        return two
+    if two.dims is None or three.dims is None or len(two.dims) != len(three.dims):
+        return two
+    dims = []
+    for a, b in zip(two.dims, three.dims, strict=True):
+        size = a.size
+        if a.size is not None and b.size is not None and a.size != b.size:
+            size = None if value.length is None else a.size + (b.size - a.size) * (value.length - Size.const(2))
+        dims.append(replace(a, size=size))
+    return replace(two, dims=tuple(dims))

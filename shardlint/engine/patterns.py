@@ -1,0 +1,171 @@
+"""``match`` statements: which case certainly matches, and what its pattern binds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.engine.joining import join_variables
+from shardlint.engine.narrowing import expand_shape, of_type
+from shardlint.engine.plain import truth
+from shardlint.engine.trees import named_items
+from shardlint.values import (
+    DictValue,
+    InstanceValue,
+    IntValue,
+    Literal,
+    MaybeValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_UNKNOWN = Unknown("bound by a pattern")
+
+
+def execute(it: Interpreter, frame: Frame, node: ir.Match) -> bool:
+    """Run the cases that may match; True if control does not reach the end."""
+    subject = it.evaluate(frame, node.subject)
+    name = node.subject.id if isinstance(node.subject, ir.Name) else ""
+    before, facts = dict(frame.variables), frame.facts
+    paths: list[dict[str, Value]] = []
+    certain, ended = False, 0
+    for case in node.cases:
+        frame.variables, frame.facts = dict(before), facts
+        value = subject
+        if isinstance(case.pattern, ir.SequencePattern) and not any(_is_star(item) for item in case.pattern.items):
+            names = [item.name if isinstance(item, ir.CapturePattern) else "" for item in case.pattern.items]
+            value = expand_shape(it, frame, node.subject, value, names)
+        verdict = matches(it, frame, value, case.pattern)
+        if verdict and value is not subject:
+            verdict = None  # its rank was only assumed
+        if verdict is False:
+            continue
+        if name:
+            frame.variables[name] = _narrowed(it, frame, value, case.pattern)
+        if case.guard is not None:
+            decided = truth(it.evaluate(frame, case.guard))
+            if decided is False:
+                continue
+            verdict = verdict if decided else None
+        certain = verdict is True
+        silent = frame.in_place and not (certain and not paths and not ended)
+        frame.silent += silent
+        if it.block(frame, case.body):
+            ended += 1
+        else:
+            paths.append(frame.variables)
+        frame.silent -= silent
+        if certain:
+            break
+        subject = _without(subject, case)
+        if name:
+            before[name] = subject
+    if not certain:
+        paths.append(before)
+    frame.variables, frame.facts = before, facts
+    if not paths:
+        return True
+    if ended:  # what follows is a branch too
+        frame.silent += frame.in_place
+    frame.variables = paths[0]
+    for path in paths[1:]:
+        frame.variables = join_variables(frame.variables, path)
+    return False
+
+
+def matches(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) -> bool | None:
+    """Whether a value matches, None where that is open; the names of the pattern are bound."""
+    match pattern:
+        case ir.ValuePattern(value=expr):
+            return _equal(value, it.evaluate(frame, expr))
+        case ir.CapturePattern(name=name, pattern=inner):
+            verdict = True if inner is None else matches(it, frame, value, inner)
+            if name:
+                frame.variables[name] = value if inner is None else _narrowed(it, frame, value, inner)
+            return verdict
+        case ir.OrPattern(options=options):
+            verdicts = [matches(it, frame, value, option) for option in options]
+            return True if True in verdicts else None if None in verdicts else False
+        case ir.SequencePattern():
+            return _sequence(it, frame, value, pattern)
+        case ir.MappingPattern(items=items, rest=rest):
+            held = dict(value.items) if isinstance(value, DictValue) else {}
+            verdicts = [None if isinstance(value, (Unknown, DictValue)) else False]
+            for key, inner in items:
+                found = key.value if isinstance(key, ir.Const) else None
+                verdicts.append(matches(it, frame, held.get(found, _UNKNOWN), inner))
+                if isinstance(value, DictValue) and isinstance(key, ir.Const):
+                    verdicts[0] = verdicts[0] if found in held else False
+            if rest:
+                frame.variables[rest] = _UNKNOWN
+            return False if False in verdicts else None
+        case ir.ClassPattern(cls=cls, positional=positional, named=named):
+            return _class(it, frame, value, cls, positional, named)
+
+
+def _sequence(it: Interpreter, frame: Frame, value: Value, pattern: ir.SequencePattern) -> bool | None:
+    value, items = named_items(value), pattern.items
+    star = next((i for i, item in enumerate(items) if _is_star(item)), None)
+    if not isinstance(value, SequenceValue):
+        for item in items:
+            matches(it, frame, _UNKNOWN, item)
+        return None if isinstance(value, (Unknown, MaybeValue, InstanceValue)) else False
+    values = list(value.items)
+    if len(values) != len(items) if star is None else len(values) < len(items) - 1:
+        return False
+    if star is not None:
+        extra = len(values) - len(items) + 1
+        values[star : star + extra] = [SequenceValue(tuple(values[star : star + extra]), "list")]
+    verdicts = [matches(it, frame, one, item) for one, item in zip(values, items, strict=True)]
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def _class(
+    it: Interpreter, frame: Frame, value: Value, cls: ir.Expr, positional: tuple[ir.Pattern, ...],
+    named: tuple[tuple[str, ir.Pattern], ...],
+) -> bool | None:  # fmt: skip
+    verdicts = [of_type(value, it.evaluate(frame, cls))[0]]
+    fields = dict(value.fields) if isinstance(value, InstanceValue) else {}
+    order = list(it.fields(value.cls)) if isinstance(value, InstanceValue) and value.cls.is_dataclass else []
+    for index, inner in enumerate(positional):
+        held = fields.get(order[index], _UNKNOWN) if index < len(order) else _UNKNOWN
+        verdicts.append(matches(it, frame, held, inner))
+    verdicts += [matches(it, frame, fields.get(name, _UNKNOWN), inner) for name, inner in named]
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def _equal(value: Value, wanted: Value) -> bool | None:
+    if isinstance(value, Literal) and isinstance(wanted, Literal):
+        return value.value == wanted.value
+    if isinstance(value, IntValue) and isinstance(wanted, IntValue) and value.size is not None:
+        constants = value.size.constant, None if wanted.size is None else wanted.size.constant
+        return None if None in constants else constants[0] == constants[1]
+    return None
+
+
+def _narrowed(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) -> Value:
+    """What is known of a value that matches."""
+    match pattern:
+        case ir.ValuePattern(value=ir.Const(value=None)):
+            return Literal(None)
+        case ir.ClassPattern(cls=cls):
+            return of_type(value, it.evaluate(frame, cls))[1]
+        case ir.CapturePattern(pattern=inner) if inner is not None:
+            return _narrowed(it, frame, value, inner)
+        case _:
+            return value
+
+
+def _without(value: Value, case: ir.Case) -> Value:
+    """What is known of a value that a case did not match."""
+    none = isinstance(case.pattern, ir.ValuePattern) and case.pattern.value == ir.Const(case.pattern.value.at, None)
+    return value.value if none and case.guard is None and isinstance(value, MaybeValue) else value
+
+
+def _is_star(pattern: ir.Pattern) -> bool:
+    return isinstance(pattern, ir.CapturePattern) and pattern.star
