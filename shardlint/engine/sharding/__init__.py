@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import boundaries, constraints, labels, logical, meshes, rules_in_force, specs
+from shardlint.engine.sharding import boundaries, constraints, labels, logical, meshes, metadata, rules_in_force, specs
 from shardlint.engine.sharding.boundaries import JIT
 from shardlint.engine.sharding.site import Site
 from shardlint.values import (
@@ -39,7 +39,7 @@ def call(
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
         frame.mesh = mesh  # from here on; after a ``with`` what was in force before it returns
     labels.check_contraction(site)
-    for family in (constraints.place, constraints.of_type, logical.call):
+    for family in (constraints.place, constraints.of_type, metadata.call, logical.call):
         mesh = mesh if mesh is not None else family(site)
     return mesh
 
@@ -57,7 +57,9 @@ def transform(
     operands: tuple[ir.Expr, ...] = (),
 ) -> Value | None:  # fmt: skip
     """A function that ``jit`` gave shardings; None for any other call. Specs of ``shard_map`` are judged, too."""
-    return boundaries.transform(Site(it, frame, qualname, args, kwargs, at, operands))
+    site = Site(it, frame, qualname, args, kwargs, at, operands)
+    metadata.check(site)
+    return boundaries.transform(site)
 
 
 def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr) -> Value | None:

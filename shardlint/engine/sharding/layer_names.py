@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import labels, logical
 from shardlint.engine.sharding.site import Site
-from shardlint.values import ArrayValue, Dimension, SequenceValue, Value, WrappedValue
+from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value, WrappedValue
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+_NORMS = "LayerNorm RMSNorm BatchNorm GroupNorm".split()
 #: The ranks of the parameters that these layers make, by the option that names their initializer.
-_RANKS = {
+_RANKS: dict[str, dict[str, int]] = {
+    **{f"flax.{part}.Embed": {"embedding_init": 2} for part in ("linen", "nnx")},
+    **{f"flax.{part}.{name}": {"scale_init": 1, "bias_init": 1} for part in ("linen", "nnx") for name in _NORMS},
     "flax.linen.Dense": {"kernel_init": 2, "bias_init": 1},
-    "flax.linen.Embed": {"embedding_init": 2},
-    **{f"flax.linen.{name}": {"scale_init": 1, "bias_init": 1} for name in ("LayerNorm", "RMSNorm", "BatchNorm")},
+    "flax.nnx.Linear": {"kernel_init": 2, "bias_init": 1},
+}
+#: The parameters of layers whose ranks depend on their options.
+_NAMES = {
+    "flax.linen.Conv": ("features", "kernel_size"),
+    "flax.nnx.Conv": ("in_features", "out_features", "kernel_size"),
+    "flax.linen.DenseGeneral": ("features", "axis", "batch_dims"),
+    "flax.nnx.LinearGeneral": ("in_features", "out_features", "axis", "batch_axis"),
 }
 
 
@@ -24,9 +34,9 @@ def applied(
     it: Interpreter, frame: Frame, made: WrappedValue, args: list[Value], at: int, result: Value
 ) -> Value:  # fmt: skip
     """Check the names that a layer was made with; its result's last dimension is called as the kernel's is."""
-    ranks, options = _ranks(made), dict(made.options)
+    options = dict(made.options)
     site = Site(it, frame, made.kind, args, {}, at)
-    for option, rank in ranks.items():
+    for option, rank in ranks(made.kind, (), options).items():
         spec = logical.names_of(options.get(option))
         if spec is None or spec.entries is None:
             continue
@@ -40,11 +50,30 @@ def applied(
     return result
 
 
-def _ranks(made: WrappedValue) -> dict[str, int]:
-    if made.kind == "flax.linen.Conv":
-        size = dict(made.options).get("kernel_size")
+def ranks(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, int]:
+    """The ranks of the parameters of a layer that is made like this, by the option that names their initializer."""
+    options = {**dict(zip(_NAMES.get(qualname, ()), args, strict=False)), **kwargs}
+    if qualname.endswith(".Conv") and qualname in _NAMES:
+        size = options.get("kernel_size")
         return {"kernel_init": len(size.items) + 2, "bias_init": 1} if isinstance(size, SequenceValue) else {}
-    return _RANKS.get(made.kind, {})
+    if qualname == "flax.linen.DenseGeneral":
+        out, axis, batch = (_count(options.get(name)) for name in ("features", "axis", "batch_dims"))
+        axis, batch = 1 if "axis" not in options else axis, 0 if "batch_dims" not in options else batch
+    elif qualname == "flax.nnx.LinearGeneral":
+        axis, out = (_count(options.get(name)) for name in ("in_features", "out_features"))
+        batch = 0 if "batch_axis" not in options else None
+    else:
+        return _RANKS.get(qualname, {})
+    if out is None or axis is None or batch is None:
+        return {}
+    return {"kernel_init": batch + axis + out, "bias_init": batch + out}
+
+
+def _count(value: Value | None) -> int | None:
+    """How many dimensions an option gives: one, or a tuple of them."""
+    if isinstance(value, SequenceValue):
+        return len(value.items)
+    return 1 if isinstance(value, IntValue) else None
 
 
 def _called(result: Value, last: Dimension) -> Value:

@@ -18,8 +18,10 @@ from shardlint.outline import RULES_CONTEXTS, RULES_SETTERS
 from shardlint.values import (
     ArrayValue,
     ExternalValue,
+    MeshValue,
     PartialValue,
     SequenceValue,
+    ShardingValue,
     SpecValue,
     Unknown,
     Value,
@@ -32,7 +34,8 @@ _CONSTRAINT = frozenset({"with_logical_constraint"})
 _OLD_CONSTRAINT = "flax.linen.partitioning.with_sharding_constraint"
 _CONSTRAINT_OPTIONS = {_OLD_CONSTRAINT: ("fallback",)}
 _LOGICAL = frozenset({"with_logical_partitioning"})
-_PARTITIONING = frozenset({"with_partitioning"})
+_PARTITIONING = frozenset({"with_partitioning", "with_metadata"})
+_TO_MESH = frozenset({"logical_to_mesh_axes", "logical_to_mesh", "logical_to_mesh_sharding"})
 #: flax's names for two of JAX's initializers.
 _FLAX_INITIALIZERS = {f"{INITIALIZERS}.zeros_init": "zeros", f"{INITIALIZERS}.ones_init": "ones"}
 
@@ -46,6 +49,8 @@ def call(site: Site) -> Value | None:
         return _partitioning(site)
     if qualname in _FLAX_INITIALIZERS:
         return ExternalValue(f"{INITIALIZERS}.{_FLAX_INITIALIZERS[qualname]}")
+    if rules_in_force.is_library(qualname, _TO_MESH):
+        return _to_mesh(site)
     if qualname == PARAM:
         return _param(site)
     if qualname == "flax.linen.partitioning.param_with_axes":
@@ -65,7 +70,7 @@ def _constraint(site: Site) -> Value | None:
     )
     value, names = given.get("x"), given.get("logical_axis_resources")
     operand = site.operand(1, "logical_axis_resources")
-    spec = _names(site, names, operand)
+    spec = names_in(site, names, operand)
     if value is None or spec is None:
         return None
     # what to do with a name that has no rule was decided where a fallback is given
@@ -82,7 +87,7 @@ def _partitioning(site: Site) -> Value:
     """``with_logical_partitioning(init, names)``: an initializer whose names are known."""
     given = site.given("fn", "names")
     operand = site.operand(1, "names")
-    spec = _names(site, given.get("names", NONE), operand)
+    spec = names_in(site, given.get("names", NONE), operand)
     if len(site.args) > 2 or spec is None:
         return Unknown("an initializer with names")
     if rules_in_force.is_library(site.qualname, _LOGICAL):
@@ -92,6 +97,27 @@ def _partitioning(site: Site) -> Value:
     else:
         check_axes(site, spec, mesh_axes(site, spec), operand)
     return PartialValue(ExternalValue(site.qualname), (given.get("fn", NONE), spec))
+
+
+def _to_mesh(site: Site) -> Value | None:
+    """``logical_to_mesh_axes(names)`` and its relatives: the spec that the rules make of logical names."""
+    parameters = {"logical_to_mesh_sharding": ("names", "mesh", "rules")}.get(site.name, ("names", "rules"))
+    given = dict(zip(parameters, site.args, strict=False)) | dict(site.kwargs)
+    value = given.get("names", next(iter(given.values()), NONE))
+    operand = site.operand(0, parameters[0])
+    spec = names_in(site, value, operand)
+    if spec is None or (site.name != "logical_to_mesh_axes" and not isinstance(value, SpecValue)):
+        return None  # a tree of them
+    lists = rules_in_force.lists(site, given.get("rules", NONE))
+    _check_names(site, spec, lists, operand)
+    found = {one.resolve(spec.entries or ()) for one in lists}
+    axes = found.pop() if len(found) == 1 else None
+    unknown = None if spec.entries is None else (None,) * len(spec.entries)
+    result = SpecValue(axes if axes is not None else unknown, (site.frame.module, site.at))
+    mesh = given.get("mesh")
+    if site.name != "logical_to_mesh_sharding":
+        return result
+    return ShardingValue(mesh if isinstance(mesh, MeshValue) else None, result)
 
 
 def names_of(init: Value | None) -> SpecValue | None:
@@ -110,7 +136,7 @@ def _param(site: Site) -> Value | None:
     if isinstance(init, PartialValue) and names_of(init) is not None:
         logical = isinstance(init.func, ExternalValue) and rules_in_force.is_library(init.func.qualname, _LOGICAL)
         spec, init = names_of(init), init.args[0]
-    array = _made(site, init, site.args[2:])
+    array = made(site, init, site.args[2:])
     if array is None:
         return None
     return _named_param(site, array, spec, logical, site.operand(1, "init_fn"))
@@ -120,8 +146,8 @@ def _param_with_axes(site: Site) -> Value | None:
     """``param_with_axes(name, init, shape, …, axes=names)``."""
     given = site.given("name", "init_fn")
     operand = site.operand(len(site.args), "axes")
-    spec = _names(site, given.get("axes", NONE), operand)
-    array = _made(site, given.get("init_fn"), site.args[2:])
+    spec = names_in(site, given.get("axes", NONE), operand)
+    array = made(site, given.get("init_fn"), site.args[2:])
     if spec is not None:
         lists = rules_in_force.lists(site)
         if _check_names(site, spec, lists, operand):
@@ -137,7 +163,7 @@ def _named_param(
     return labels.named(array, spec)
 
 
-def _made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue | None:
+def made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue | None:
     """What one of JAX's initializers makes; None for any other function. ``given`` follows the key."""
     from shardlint.engine.calls import call as call_value
 
@@ -150,7 +176,7 @@ def _made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue 
     return made if isinstance(made, ArrayValue) and made.dims is not None else None
 
 
-def _names(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecValue | None:
+def names_in(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecValue | None:
     """Logical names: a tuple of them, a spec made of them, or one of our annotations. Their place is the argument."""
     place = (site.frame.module, operand.at) if operand is not None else None
     match value:
@@ -234,8 +260,9 @@ def check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr 
     if spec.place is not None and spec.place[0] == site.frame.module:
         at = spec.place[1]
     names = shown(spec).removeprefix("P")
-    shape = format_shape([dim.size for dim in value.dims])
-    text = f"{names} names {len(spec.entries)} dimensions, the array is {shape!r}, of rank {len(value.dims)}"
+    sizes = [dim.size for dim in value.dims]
+    what = f"is {format_shape(sizes)!r}, of rank" if any(sizes) else "has rank"
+    text = f"{names} names {len(spec.entries)} dimensions, the array {what} {len(value.dims)}"
     site.report("ST404", at, text)
     return False
 

@@ -25,7 +25,7 @@ def make(
 ) -> SpecValue | ShardingValue | None:
     """``P(…)`` or ``NamedSharding(mesh, spec)``; None for any other call. ``place`` is (module, node) of the call."""
     if qualname in PARTITION_SPEC:
-        return SpecValue(tuple(axes_of(value) for value in args), place)
+        return SpecValue(tuple(axes_of(value) for value in args), place, bool(kwargs))
     if qualname in NAMED_SHARDING:
         given = {**dict(zip(("mesh", "spec"), args, strict=False)), **kwargs}
         mesh, spec = given.get("mesh"), given.get("spec")
