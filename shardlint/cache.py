@@ -8,7 +8,6 @@ cache folder of its own along.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import pickle
 import sys
@@ -27,14 +26,15 @@ class Cache:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
+        self._made: set[str] = set()
 
     def get(self, key: str) -> Any:
         """The entry, or None. An entry that cannot be read counts as missing."""
         if self._folder is None:
             return None
         try:
-            data = (self._folder / key[:2] / key).read_bytes()
-            return _Unpickler(io.BytesIO(data)).load()
+            with open(os.path.join(self._folder, key[:2], key), "rb") as file:
+                return _Unpickler(file).load()
         except (OSError, EOFError, ValueError, AttributeError, IndexError, pickle.UnpicklingError):
             return None
 
@@ -42,16 +42,18 @@ class Cache:
         """Write an entry in one step. A folder that cannot be written only costs time, so that is no error."""
         if self._folder is None:
             return
-        target = self._folder / key[:2] / key
+        parent = os.path.join(self._folder, key[:2])
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            ignore = self._folder / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-            handle, name = tempfile.mkstemp(dir=target.parent)
+            if not self._made:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                (self._folder / ".gitignore").write_text("*\n")
+            if parent not in self._made:
+                os.makedirs(parent, exist_ok=True)
+                self._made.add(parent)
+            handle, name = tempfile.mkstemp(dir=parent)
             with os.fdopen(handle, "wb") as file:
                 pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
-            os.replace(name, target)
+            os.replace(name, os.path.join(parent, key))
         except (OSError, RecursionError):
             return
 

@@ -106,7 +106,8 @@ def locate(dotted: str, roots: tuple[Path, ...]) -> Path | None:
     """The file of an absolute module name, looked for in ``roots`` in order."""
     relative = dotted.replace(".", os.sep)
     for root in roots:
-        for candidate in (root / relative / "__init__.py", root / f"{relative}.py"):
-            if candidate.is_file():
-                return candidate
+        path = os.path.join(root, relative)
+        for candidate in (os.path.join(path, "__init__.py"), f"{path}.py"):
+            if os.path.isfile(candidate):
+                return Path(candidate)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from shardlint import ir
@@ -145,12 +146,8 @@ class Project:
         """What ``name`` means at module level of ``module``; None if nothing there binds it."""
         return self._lookup(module, name, set())
 
-    def own_modules(self) -> Iterator[ir.Module]:
-        """The modules that are no part of a library known by its models."""
-        return (self.modules[name] for name in self.modules if not is_library(name))
-
     def own_outlines(self) -> Iterator[Outline]:
-        """Those of the modules that are no part of a library known by its models."""
+        """The outlines of the modules that are no part of a library known by its models."""
         return (self.outline(name) for name in self.modules if not is_library(name))
 
     def names(self, module: str) -> Iterator[str]:
@@ -285,6 +282,7 @@ def is_library(name: str) -> bool:
     return name.partition(".")[0] in _LIBRARIES
 
 
+@lru_cache(maxsize=4096)
 def canonical(qualname: str) -> str:
     """One name for each thing that libraries export under several."""
     for prefix, full in _PREFIXES:

@@ -5,31 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from operator import attrgetter
+from typing import Any, TypeAlias
 
 from shardlint import ir
 
 
 def walk(node: object) -> Iterator[ir.Node]:
     """Every node below, in order."""
-    stack: list[object] = [node]
+    stack: list[Any] = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, tuple):
-            stack.extend(current[::-1])
-        elif isinstance(current, ir.Node):
+        kind = type(current)
+        if kind is tuple:
+            stack += current[::-1]
+        elif issubclass(kind, ir.Node):
             yield current
-            kind = type(current)
-            parts = _PARTS.get(kind) or _PARTS.setdefault(kind, _parts(kind))
-            stack.extend(parts(current))
+            one, several = _PARTS.get(kind) or _PARTS.setdefault(kind, _parts(kind))
+            if one is not None:
+                stack.append(one(current))
+            elif several is not None:
+                stack += several(current)
 
 
-_PARTS: dict[type[ir.Node], Callable[[ir.Node], tuple[object, ...]]] = {}
+_Reader: TypeAlias = Callable[[ir.Node], Any]
+_PARTS: dict[type[ir.Node], tuple[_Reader | None, _Reader | None]] = {}
 _PLAIN = frozenset({"int", "str", "str | None", "bool", "object"})
 
 
-def _parts(kind: type[ir.Node]) -> Callable[[ir.Node], tuple[object, ...]]:
-    """What reads the fields of a node that may hold nodes, last first."""
+def _parts(kind: type[ir.Node]) -> tuple[_Reader | None, _Reader | None]:
+    """What reads the one field of a node that may hold nodes, or what reads several of them, last first."""
     names = [f.name for f in reversed(fields(kind)) if f.type not in _PLAIN]
-    if len(names) > 1:
-        return attrgetter(*names)
-    return (lambda node: (getattr(node, names[0]),)) if names else (lambda _: ())
+    read = attrgetter(*names) if names else None
+    return (None, read) if len(names) > 1 else (read, None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from shardlint import ir
 from shardlint.engine.trees import is_tree
 from shardlint.outline import CONSTRUCTORS as CONSTRUCTORS
-from shardlint.outline import ClassOutline, Outline, last_name, outline
+from shardlint.outline import ClassOutline, Outline, last_name
 from shardlint.values import ClassValue
 
 
@@ -22,15 +22,14 @@ EVERY_NAME = _EveryName()
 class ClassIndex:
     """Made from the outlines of all modules; classes are told apart by name, so two of one name count as one."""
 
-    def __init__(self, outlines: Iterable[Outline | ir.Module]) -> None:
+    def __init__(self, outlines: Iterable[Outline]) -> None:
         self._below: dict[str, list[ClassOutline]] = {}
         self._written: set[str] = set()
         self._own: dict[str, set[str]] = {}
         self._any_written = False  # somewhere attributes are written whose names are not known
         self._registered: set[str] = set()
         self._names: dict[str, frozenset[str]] = {}
-        for given in outlines:
-            one = outline(given) if isinstance(given, ir.Module) else given
+        for one in outlines:
             for cls in one.classes:
                 self._own.setdefault(cls.name, set()).update(cls.written)
                 for base in cls.bases:

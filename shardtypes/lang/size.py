@@ -48,13 +48,17 @@ class Size:
     Build one with ``Size.of('B')``, ``Size.of(3)`` and the operators ``+ - * // %``.
     """
 
-    __slots__ = ("_hash", "_repr", "terms")
+    __slots__ = ("_hash", "_repr", "_symbols", "terms")
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms = tuple(sorted(((m, c) for m, c in terms.items() if c), key=_order))
+        found = [(m, c) for m, c in terms.items() if c]
+        if len(found) > 1:
+            found.sort(key=_order)
+        self.terms = tuple(found)
         self._hash = hash(self.terms)
         self._repr: str | None = None
+        self._symbols: frozenset[str] | None = None
 
     # --- making -------------------------------------------------------------------------------------------------
 
@@ -113,10 +117,13 @@ class Size:
     @property
     def symbols(self) -> frozenset[str]:
         """The names of all symbols, also those inside operations."""
-        found: set[str] = set()
-        for atom in self.atoms:
-            found |= set().union(*(a.symbols for a in atom.args)) if atom.op else {atom.name}
-        return frozenset(found)
+        if self._symbols is None:
+            found: set[str] = set()
+            for monomial, _ in self.terms:
+                for atom in monomial:
+                    found |= set().union(*(a.symbols for a in atom.args)) if atom.op else {atom.name}
+            self._symbols = frozenset(found)
+        return self._symbols
 
     @property
     def is_opaque(self) -> bool:
@@ -145,6 +152,9 @@ class Size:
         """This size with all given symbols replaced at once."""
         if not sizes or self.symbols.isdisjoint(sizes):
             return self
+        name = self.symbol_name
+        if name is not None:
+            return sizes[name]
         total = Size.const(0)
         for monomial, coefficient in self.terms:
             product = Size.const(coefficient)
