@@ -13,6 +13,10 @@ from benchmarks.mutation.operators import swap as swapped
 
 _COLLECTIVES = frozenset({"psum", "pmean", "pmax", "pmin", "all_gather", "psum_scatter", "all_to_all", "ppermute"})
 _OTHER = {"psum": "pmean", "pmean": "psum", "pmax": "psum", "pmin": "pmax"}
+_REDUCING = frozenset({"psum", "pmean", "psum_scatter"})
+_NONLINEAR = frozenset(
+    "relu gelu silu sigmoid tanh exp log sqrt rsqrt square softmax log_softmax logsumexp standardize rms_norm".split()
+)
 _NUMBERS = frozenset({"axis", "scatter_dimension", "split_axis", "concat_axis"})
 
 
@@ -40,13 +44,42 @@ def collective(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
         return
     yield replace("drop collective", file, node, f"({file.text(value)})")
     if name != "ppermute":
-        start, end = file.span(node)
-        inner, outer = file.span(value)
-        text = file.text(node)
-        again = text[: inner - start] + text + text[outer - start :]
-        yield Edit("duplicate collective", start, end, again)
+        yield replace("duplicate collective", file, node, _around(file, node, value, file.text(node)))
     if name in _OTHER and isinstance(node.func, cst.Attribute):
         yield replace("another collective", file, node.func.attr, _OTHER[name])
+
+
+def _around(file: File, call: cst.Call, value: cst.BaseExpression, inner: str) -> str:
+    """The text of a collective that works on ``inner`` instead."""
+    start = file.span(call)[0]
+    first, last = file.span(value)
+    return file.text(call)[: first - start] + inner + file.text(call)[last - start :]
+
+
+@operator("sharding", cst.Call)
+def norm(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
+    """A non-linear function comes before the reduction whose result it takes."""
+    given = positional(node)
+    inner = given[0].value if given and last_name(node) in _NONLINEAR else None
+    value = _value(inner) if isinstance(inner, cst.Call) and last_name(inner) in _REDUCING else None
+    if isinstance(inner, cst.Call) and value is not None:
+        start, _ = file.span(node)
+        first, last = file.span(inner)
+        before, after = file.text(node)[: first - start], file.text(node)[last - start :]
+        moved = _around(file, inner, value, before + file.text(value) + after)
+        yield replace("norm before reduction", file, node, moved)
+
+
+@operator("sharding", cst.BinaryOperation)
+def addend(node: cst.BinaryOperation, file: File, scope: Scope) -> Iterator[Edit]:
+    """What is added to the result of a reduction is added before it."""
+    if not isinstance(node.operator, cst.Add):
+        return
+    for call, other in ((node.left, node.right), (node.right, node.left)):
+        value = _value(call) if isinstance(call, cst.Call) and last_name(call) in _REDUCING else None
+        if isinstance(call, cst.Call) and value is not None and not isinstance(other, cst.Float):
+            moved = _around(file, call, value, f"{file.text(value)} + {file.text(other)}")
+            yield replace("addend before reduction", file, node, moved)
 
 
 @operator("sharding", cst.Call)

@@ -81,7 +81,7 @@ def like(call: Call) -> Value:
     if not is_none(call["shape"]):
         sizes = sizes_argument(call["shape"])
         dims = None if sizes is None else dims_of(*sizes)
-    return ArrayValue(dims, name if given else value.dtype, weak, frozenset(), value.manual)
+    return ArrayValue(dims, name if given else value.dtype, weak, frozenset())
 
 
 @model("object, dtype=None, copy=True, order='K', ndmin=0, *, device=None, out_sharding=None", "jax.numpy.array")
@@ -107,7 +107,7 @@ def nested(call: Call, value: Value) -> ArrayValue:
     dtype, weak = result_dtype(call.name, parts, call.ctx)
     common = parts[0].dims
     for part in parts:
-        if part.dims is None or common is None or part.manual:
+        if part.dims is None or common is None:
             return ArrayValue(None, dtype, weak)
         clash = len(part.dims) != len(common) or any(
             different(call.ctx, a.size, b.size) is not None for a, b in zip(common, part.dims, strict=True)
@@ -198,7 +198,7 @@ def meshgrid(call: Call) -> Value:
         raise UnknownArgument
     if order == "xy" and len(sizes) >= 2:
         sizes[0], sizes[1] = sizes[1], sizes[0]
-    grids = [ArrayValue(dims_of(*sizes), o.dtype, o.weak, o.pending, o.manual) for o in operands]
+    grids = [ArrayValue(dims_of(*sizes), o.dtype, o.weak, o.pending) for o in operands]
     return SequenceValue(tuple(grids), "list")
 
 

@@ -45,7 +45,7 @@ def squeeze(call: Call) -> Value:
 def refuse_squeeze(call: Call, value: ArrayValue, axis: int) -> None:
     assert value.dims is not None
     size = value.dims[axis].size
-    if size is None or size == 1 or (value.manual and value.dims[axis].axes != ()):
+    if size is None or size == 1:
         return
     witness = find_witness(lambda sizes: size.evaluate(sizes) != 1, [size], call.ctx.facts)
     if size.constant is not None or witness is not None:
@@ -97,9 +97,8 @@ def broadcast_onto(call: Call, value: ArrayValue, target: list[Size | None]) -> 
         raise OpError("ST204", message)
     dims = [Dimension(size, ()) for size in target[:extra]]
     for dim, size in zip(value.dims, target[extra:], strict=True):
-        hidden = value.manual and dim.axes != ()
-        if dim.size is None or size is None or hidden or same(call.ctx, dim.size, size):
-            dims.append(Dimension(size if size is not None or hidden else None, dim.axes))
+        if dim.size is None or size is None or same(call.ctx, dim.size, size):
+            dims.append(Dimension(size, dim.axes))
             continue
         have, want = dim.size, size
         witness = find_witness(partial(_does_not_stretch, have, want), [have, want], call.ctx.facts)

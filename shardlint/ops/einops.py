@@ -9,7 +9,7 @@ from shardlint.ops.arrays import UNKNOWN_ARRAY, as_array, different, merge_dims,
 from shardlint.ops.contraction import Equation, contract
 from shardlint.ops.joining import joined_operands
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_str
-from shardlint.ops.reshape import even_divisions, local_sizes_hidden
+from shardlint.ops.reshape import even_divisions
 from shardlint.values import ArrayValue, DictValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size
 
@@ -105,7 +105,7 @@ def rearrange(call: Call) -> Value:
     if call.last == "reduce" and not dtypes.is_kind(dtype, "floating"):
         dtype = None
     pending = value.pending if linear or value.pending == frozenset() else None
-    return ArrayValue(dims, dtype, value.weak and call.last != "reduce" and dtype is not None, pending, value.manual)
+    return ArrayValue(dims, dtype, value.weak and call.last != "reduce" and dtype is not None, pending)
 
 
 def _stacked(call: Call, value: Value) -> ArrayValue:
@@ -114,7 +114,7 @@ def _stacked(call: Call, value: Value) -> ArrayValue:
         parts = joined_operands(call, value)
         if parts and parts[0].dims is not None:
             first = Dimension(Size.const(len(parts)), ())
-            return ArrayValue((first, *parts[0].dims), parts[0].dtype, False, parts[0].pending, parts[0].manual)
+            return ArrayValue((first, *parts[0].dims), parts[0].dtype, False, parts[0].pending)
         return UNKNOWN_ARRAY
     return as_array(value) or UNKNOWN_ARRAY
 
@@ -125,7 +125,6 @@ def _result_dims(call: Call, pattern: str, left: Side, right: Side, lengths: dic
     middle: tuple[Dimension, ...] | None = None
     if value.dims is not None:
         middle = _bind_left(call, pattern, left, value, bound)
-    hidden = local_sizes_hidden(value)
     dims: list[Dimension] = []
     for group in right.groups:
         if group == (_ELLIPSIS,):
@@ -143,16 +142,16 @@ def _result_dims(call: Call, pattern: str, left: Side, right: Side, lengths: dic
                 parts.append(Dimension(Size.const(int(name)), ()))
             else:
                 parts.append(bound.get(name, Dimension(None)))
-        dims.append(_joined(parts, hidden))
+        dims.append(_joined(parts))
     return tuple(dims)
 
 
-def _joined(parts: list[Dimension], hidden: bool) -> Dimension:
+def _joined(parts: list[Dimension]) -> Dimension:
     if len(parts) == 1:
         return parts[0]
     known = [part.size for part in parts if part.size is not None]
     axes = () if all(part.axes == () for part in parts) else None
-    return Dimension(product(known) if len(known) == len(parts) and not hidden else None, axes)
+    return Dimension(product(known) if len(known) == len(parts) else None, axes)
 
 
 def _bind_left(call: Call, pattern: str, left: Side, value: ArrayValue,
@@ -184,7 +183,6 @@ def _bind_group(call: Call, pattern: str, group: tuple[str, ...], value: ArrayVa
                 bound: dict[str, Dimension]) -> None:  # fmt: skip
     assert value.dims is not None
     dim = value.dims[position]
-    hidden = value.manual and dim.axes != ()
     unbound = [name for name in group if not name.isdecimal() and name not in bound]
     sizes = [Size.const(int(n)) if n.isdecimal() else bound[n].size for n in group if n not in unbound]
     known = [size for size in sizes if size is not None]
@@ -193,7 +191,7 @@ def _bind_group(call: Call, pattern: str, group: tuple[str, ...], value: ArrayVa
     if len(group) == 1 and unbound:
         bound[group[0]] = dim
         return
-    if dim.size is None or hidden or len(known) < len(sizes):
+    if dim.size is None or len(known) < len(sizes):
         for name in unbound:
             bound[name] = Dimension(None)
         return

@@ -39,7 +39,7 @@ def pack(call: Call) -> Value:
     """The packed array, and the shapes that stood at the star."""
     before, after = _star(call)
     parts = joined_operands(call, call["tensors"])
-    if not parts or any(part.dims is None or part.manual for part in parts):
+    if not parts or any(part.dims is None for part in parts):
         return SequenceValue((UNKNOWN_ARRAY, Unknown("packed shapes")))
     first: ArrayValue | None = None
     total: Size | None = Size.const(0)
@@ -73,7 +73,7 @@ def unpack(call: Call) -> Value:
     """One array for each packed shape, which takes the place of the star."""
     before, after = _star(call)
     value, shapes = array(call, "tensor"), call["packed_shapes"]
-    if value.dims is None or value.manual or not isinstance(shapes, SequenceValue) or not shapes.items:
+    if value.dims is None or not isinstance(shapes, SequenceValue) or not shapes.items:
         raise UnknownArgument
     if len(value.dims) != before + after + 1:
         count = before + after + 1

@@ -33,7 +33,7 @@ def to_inexact(value: ArrayValue, ctx: OpContext) -> ArrayValue:
 def cleared(value: ArrayValue) -> ArrayValue:
     """After a non-linear function only "nothing was pending" survives."""
     pending = frozenset[str]() if value.pending == frozenset() else None
-    return ArrayValue(value.dims, value.dtype, value.weak, pending, value.manual)
+    return ArrayValue(value.dims, value.dtype, value.weak, pending)
 
 
 # Whether their result is weak for a weak argument differs between releases: its dtype stays open.
@@ -196,7 +196,7 @@ def binary_inexact(call: Call) -> Value:
     operands = arrays(call, "x1", "x2")
     out = elementwise(call.name, operands, call.ctx)
     divided = call.last in ("divide", "true_divide") and operands[1].pending == frozenset()
-    out = ArrayValue(out.dims, out.dtype, out.weak, operands[0].pending if divided else out.pending, out.manual)
+    out = ArrayValue(out.dims, out.dtype, out.weak, operands[0].pending if divided else out.pending)
     out = to_inexact(out, call.ctx)
     real_only = call.last in ("hypot", "copysign", "nextafter", "heaviside")
     if real_only and dtypes.is_kind(out.dtype, "complex") is not False:
@@ -213,7 +213,7 @@ def comparison(call: Call) -> Value:
 @model("a, b, rtol=1e-05, atol=1e-08, equal_nan=False", "jax.numpy.isclose", "jax.numpy.allclose")
 def is_close(call: Call) -> Value:
     out = with_dtype(elementwise(call.name, arrays(call, "a", "b"), call.ctx), "bool")
-    return ArrayValue((), "bool", pending=out.pending, manual=out.manual) if call.last == "allclose" else out
+    return ArrayValue((), "bool", pending=out.pending) if call.last == "allclose" else out
 
 
 @model("arr=None, /, min=None, max=None, *, a=None, a_min=None, a_max=None", "jax.numpy.clip")
@@ -240,7 +240,7 @@ def where(call: Call) -> Value:
     condition, x, y = arrays(call, "condition", "x", "y")
     dims = broadcast_dims(call.name, [condition, x, y], call.ctx, "ST209")
     dtype, weak = result_dtype(call.name, [x, y], call.ctx)
-    return ArrayValue(dims, dtype, weak, merge_pending([x, y], "add"), any(v.manual for v in (condition, x, y)))
+    return ArrayValue(dims, dtype, weak, merge_pending([x, y], "add"))
 
 
 @model("x, dtype, /, *, copy=False, device=None", "jax.numpy.astype")

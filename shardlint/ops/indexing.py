@@ -206,7 +206,7 @@ def _advance(value: ArrayValue, position: int, item: ArrayValue, result: _Result
         return 1
     for k, mask in enumerate(item.dims):
         dim = value.dims[position + k]
-        witness = None if value.manual else different(ctx, dim.size, mask.size)
+        witness = different(ctx, dim.size, mask.size)
         if witness is not None:
             raise OpError("ST214", f"a mask of shape {shown(item)} does not fit {shown(value)}", witness)
     result.add_advanced(ArrayValue((Dimension(None),), "int32"))
@@ -216,8 +216,6 @@ def _advance(value: ArrayValue, position: int, item: ArrayValue, result: _Result
 def _sliced(value: ArrayValue, dim: Dimension, item: SliceValue) -> Dimension:
     if all(is_none(part) for part in (item.lower, item.upper, item.step)):
         return dim
-    if value.manual and dim.axes != ():
-        return Dimension(None)
     exact = _exact_length(dim, item)
     if exact is not None:
         return Dimension(Size.const(exact), () if dim.axes == () else None)
@@ -265,8 +263,8 @@ def at_update(call: Call) -> Value:
     pending = value.pending if written is not None and value.pending == written.pending else None
     divides = call.last in ("divide", "power") and dtypes.is_kind(value.dtype, "floating") is not True
     if divides or (call.last != "set" and dtypes.is_kind(value.dtype, "bool") is not False):
-        return ArrayValue(value.dims, None, False, pending, value.manual)
-    return ArrayValue(value.dims, value.dtype, value.weak, pending, value.manual)
+        return ArrayValue(value.dims, None, False, pending)
+    return ArrayValue(value.dims, value.dtype, value.weak, pending)
 
 
 @model(f"array, index, func, {_OPTIONS}", f"{AT}.apply")

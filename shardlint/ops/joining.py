@@ -13,7 +13,6 @@ from shardlint.ops.arrays import (
     broadcast_dims,
     different,
     dtype_argument,
-    local_view_differs,
     merge_dims,
     merge_pending,
     one_axis,
@@ -58,9 +57,6 @@ def agree(call: Call, operands: list[ArrayValue], skip: int | None) -> list[Dime
         for k, dim in enumerate(operand.dims):
             if k == skip:
                 continue
-            if local_view_differs(first, common[k], operand, dim):
-                common[k] = Dimension(None)
-                continue
             witness = different(call.ctx, common[k].size, dim.size)
             if witness is not None:
                 what = f"dimension {k} of {shown(first)} and {shown(operand)} differs"
@@ -77,7 +73,6 @@ def _finish(call: Call, operands: list[ArrayValue], dims: list[Dimension] | None
     out = ArrayValue(
         None if dims is None else tuple(dims),
         pending=merge_pending(operands, "add"),
-        manual=any(operand.manual for operand in operands),
     )
     return with_dtype(out, dtype, weak)
 
@@ -120,8 +115,6 @@ def _concatenate(call: Call, operands: list[ArrayValue], axis: Value) -> ArrayVa
     for part in parts:
         total = None if total is None or part is None or part.size is None else total + part.size
     axes = {part.axes if part is not None else None for part in parts}
-    if known.manual and axes != {()}:
-        total = None
     dims[at] = Dimension(total, () if axes == {()} else None)
     return _finish(call, operands, dims)
 

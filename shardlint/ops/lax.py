@@ -87,7 +87,7 @@ def binary(call: Call) -> Value:
     elif call.last in _COMPARING:
         dtype = "bool" if dtype is not None else None
     pending = frozenset[str]() if x.pending == y.pending == frozenset() else None
-    return ArrayValue(dims, dtype, x.weak and dtype is not None, pending, x.manual or y.manual)
+    return ArrayValue(dims, dtype, x.weak and dtype is not None, pending)
 
 
 @model("dtype, size", "jax.lax.iota")
@@ -116,9 +116,8 @@ def select_n(call: Call) -> Value:
     if dtypes.is_kind(which.dtype, "bool", "signed") is not True or len(parts) > 2 or which.dtype == "int4":
         same_dtype = False
     pending = merge_pending(parts, "add")
-    manual = any(part.manual for part in [which, *parts])
     dtype = parts[0].dtype if same_dtype and not parts[0].weak else None
-    return ArrayValue(None if dims is None else tuple(dims), dtype, False, pending, manual)
+    return ArrayValue(None if dims is None else tuple(dims), dtype, False, pending)
 
 
 @model("min, x, max", "jax.lax.clamp")

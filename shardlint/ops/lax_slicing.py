@@ -163,7 +163,7 @@ def dynamic_slice(call: Call) -> Value:
         if isinstance(starts, SequenceValue) and len(starts.items) != len(value.dims):
             raise OpError("ST214", f"{call.name}: {len(starts.items)} start indices for shape {shown(value)}")
         for dim, size in zip(value.dims, sizes, strict=True):
-            if value.manual or dim.size is None or size is None:
+            if dim.size is None or size is None:
                 continue
             if always_less(dim.size, size):
                 message = f"{call.name}: a slice of {shown_sizes(sizes)} from {shown(value)}"
@@ -224,7 +224,7 @@ def dynamic_update(call: Call) -> Value:
         raise OpError("ST214", f"{call.name}: an update of shape {shown(update)} in {shown(value)}: ranks differ")
     for i in range(len(value.dims)):
         size, part = seen_size(value, i), seen_size(update, i)
-        if size is None or part is None or value.manual != update.manual:
+        if size is None or part is None:
             continue
         if always_less(size, part):
             raise OpError("ST214", f"{call.name}: an update of shape {shown(update)} does not fit in {shown(value)}")

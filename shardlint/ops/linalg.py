@@ -60,7 +60,7 @@ def matrix(call: Call, name: str, square: bool = False) -> tuple[ArrayValue, Dim
 def check_square(call: Call, value: ArrayValue) -> None:
     assert value.dims is not None
     rows, columns = seen_size(value, -2), seen_size(value, -1)
-    witness = None if value.manual else different(call.ctx, rows, columns)
+    witness = different(call.ctx, rows, columns)
     if call.last in _SYMMETRIZED:  # a + a.T stretches a single column
         merged = broadcast_dimension(call.ctx, value.dims[-2], value.dims[-1])
         witness = None if isinstance(merged, Dimension) else merged
@@ -208,8 +208,8 @@ def lstsq(call: Call) -> Value:
         raise UnknownArgument
     if len(a.dims) != 2 or len(b.dims) not in (1, 2):
         raise OpError("ST204", f"{call.name}: needs a matrix and a vector or matrix, got {shown(a)} and {shown(b)}")
-    if not a.manual and different(call.ctx, a.dims[0].size, b.dims[0].size) is not None:
-        witness = different(call.ctx, a.dims[0].size, b.dims[0].size)
+    witness = different(call.ctx, a.dims[0].size, b.dims[0].size)
+    if witness is not None:
         raise OpError("ST204", f"{call.name}: rows of {shown(a)} and {shown(b)} differ", witness)
     solution = _made(b, (Dimension(seen_size(a, 1), ()), *b.dims[1:]), None)
     return SequenceValue((solution, UNKNOWN_ARRAY, ArrayValue((), None), UNKNOWN_ARRAY))
@@ -283,7 +283,7 @@ def multi_dot(call: Call) -> Value:
     for a, b in zip(operands, operands[1:], strict=False):
         check_contracted(call, a, len(a.dims or ()) - 1, b, 0)
     first, last = operands[0].dims or (), operands[-1].dims or ()
-    return ArrayValue((*first[:-1], *last[1:]), None, manual=any(operand.manual for operand in operands))
+    return ArrayValue((*first[:-1], *last[1:]), None)
 
 
 @model("a, ind=2", f"{NP}.tensorinv")

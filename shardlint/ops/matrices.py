@@ -46,14 +46,14 @@ def diag(call: Call) -> Value:
         raise UnknownArgument
     if len(value.dims) == 1:
         size = value.dims[0].size
-        total = None if size is None or value.manual else size + abs(k)
-        return ArrayValue(dims_of(total, total), value.dtype, value.weak, value.pending, value.manual)
+        total = None if size is None else size + abs(k)
+        return ArrayValue(dims_of(total, total), value.dtype, value.weak, value.pending)
     if len(value.dims) != 2:
         raise OpError("ST208", f"{call.name}: needs 1 or 2 dimensions, got {shown(value)}")
     rows, columns = (dim.size for dim in value.dims)
-    same = rows is not None and rows == columns and k == 0 and not value.manual
+    same = rows is not None and rows == columns and k == 0
     dtype = None if value.weak else value.dtype
-    return ArrayValue((Dimension(rows if same else None),), dtype, False, value.pending, value.manual)
+    return ArrayValue((Dimension(rows if same else None),), dtype, False, value.pending)
 
 
 def _length(rows: Size | None, columns: Size | None, offset: int) -> Size | None:
@@ -102,7 +102,7 @@ def diagonal(call: Call) -> Value:
 def diagflat(call: Call) -> Value:
     value, k = array(call, "v"), static_int(call["k"])
     flat = flattened(value)
-    size = None if flat is None or k is None or value.manual else flat[0].size
+    size = None if flat is None or k is None else flat[0].size
     total = None if size is None or k is None else size + abs(k)
     return with_dims(with_dtype(value, None if value.weak else value.dtype), dims_of(total, total))
 

@@ -45,7 +45,7 @@ def one_hot(call: Call) -> Value:
     at = axis % rank
     pending = cleared(value).pending
     dims = (*value.dims[:at], Dimension(size_of(call["num_classes"])), *value.dims[at:])
-    return ArrayValue(dims, dtype, False, pending, value.manual)
+    return ArrayValue(dims, dtype, False, pending)
 
 
 @model("x, axis=None, where=None, keepdims=False", "jax.nn.logmeanexp")
@@ -65,7 +65,7 @@ def glu(call: Call) -> Value:
     size = value.dims[axis].size
     if size is not None and size.constant is not None and size.constant % 2:
         raise OpError("ST206", f"{call.name}: dimension {axis} of {shown(value)} is odd")
-    half = Dimension(None if size is None or value.manual else size // 2)
+    half = Dimension(None if size is None else size // 2)
     return with_dtype(with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), None)
 
 
@@ -89,11 +89,11 @@ def attention(call: Call) -> Value:
     if len(query.dims) != len(key.dims):
         raise OpError("ST204", f"{call.name}: query {shown(query)} and key {shown(key)} differ in rank")
     for i, what in ((-1, "head size"), *([(-4, "batch")] if len(query.dims) == 4 else [])):
-        witness = None if query.manual else different(call.ctx, query.dims[i].size, key.dims[i].size)
+        witness = different(call.ctx, query.dims[i].size, key.dims[i].size)
         if witness is not None:
             both = f"query {shown(query)} and key {shown(key)}"
             raise OpError("ST204", f"{call.name}: the {what} of {both} differs", witness)
-    heads, shared = (None if x.manual else (x.dims or ())[-2].size for x in (query, key))
+    heads, shared = ((x.dims or ())[-2].size for x in (query, key))
     if heads is not None and shared is not None and heads.constant is not None and shared.constant:
         if heads.constant % shared.constant:
             what = f"{heads.constant} query heads for {shared.constant} of the keys; a multiple is needed"
@@ -108,7 +108,7 @@ def _if_fits(call: Call, out: ArrayValue, key: ArrayValue) -> ArrayValue:
     full = with_dims(out, (*dims[:-3], dims[-2], dims[-3], Dimension(keys[-3].size, keys[-3].axes)))
     for name in ("bias", "mask"):
         given = as_array(call[name])
-        if is_none(call[name]) or given is None or given.dims is None or out.manual:
+        if is_none(call[name]) or given is None or given.dims is None:
             continue
         if len(given.dims) == 4 and len(dims) == 4:
             broadcast_dims(f"{call.name}: {name} and logits", [full, given], call.ctx)

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from shardlint import dtypes
 from shardlint.ops.arrays import as_array, number_kind
 from shardlint.ops.registry import Call, OpContext, OpError, apply, static_int, viewed
 from shardlint.values import (
@@ -104,7 +105,7 @@ def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
 def _integer_power(call: Call) -> Value:
     base = call["x"]
     assert isinstance(base, ArrayValue)
-    return ArrayValue(base.dims, base.dtype if base.dtype != "bool" else None, base.weak, manual=base.manual)
+    return ArrayValue(base.dims, base.dtype if base.dtype != "bool" else None, base.weak)
 
 
 def _as_operator(message: str, function: str, op: str) -> str:
@@ -266,9 +267,8 @@ def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
         equal = False if False in parts else (None if None in parts else True)
         return None if equal is None else equal == (op == "==")
     if isinstance(left, DTypeValue) and isinstance(right, DTypeValue) and op in ("==", "!="):
-        if left.name is None or right.name is None:
-            return None
-        return (left.name == right.name) == (op == "==")
+        equal = dtypes.equal(left.name, right.name)
+        return None if equal is None else equal == (op == "==")
     a, b = _known(left), _known(right)
     none = Literal(None) in (left, right)
     if (a is None or b is None) and not (none and isinstance(left, Literal) and isinstance(right, Literal)):

@@ -150,7 +150,7 @@ def nonzero(call: Call) -> Value:
     value = array(call, "a")
     rank = None if value.dims is None else len(value.dims)
     count = Dimension(_found(call, rank), ())
-    vector = ArrayValue((count,), index_dtype(call), pending=cleared(value).pending, manual=value.manual)
+    vector = ArrayValue((count,), index_dtype(call), pending=cleared(value).pending)
     if call.last == "flatnonzero":
         return vector
     if rank is None or rank == 0:
@@ -168,7 +168,7 @@ def unique(call: Call) -> Value:
     empty = value.dims is None or any(dim.size == 0 for dim in value.dims)
     if not plain or empty or not is_none(call["axis"]):
         raise UnknownArgument
-    out = ArrayValue((Dimension(_found(call, None), ()),), None, pending=cleared(value).pending, manual=value.manual)
+    out = ArrayValue((Dimension(_found(call, None), ()),), None, pending=cleared(value).pending)
     return with_dtype(out, None if value.weak else value.dtype)
 
 

@@ -76,8 +76,7 @@ def measure(call: Call) -> Value:
         axis = static_int(call["axis"])
         if value.dims is None or axis is None or not -len(value.dims) <= axis < len(value.dims):
             return IntValue(None)
-        dim = value.dims[axis]
-        return IntValue(None if value.manual and dim.axes != () else dim.size)
+        return IntValue(value.dims[axis].size)
     return attribute(value, call.last, call.ctx)
 
 
@@ -127,7 +126,7 @@ def scalar_type(call: Call) -> Value:
     name = dtypes.dtype_from_name(call.last, x64=numpy or call.ctx.x64)
     value = call["x"] if is_number(call["x"]) else nested(call, call["x"])
     known = as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
-    return ArrayValue(known.dims, name, False, known.pending, known.manual, numpy)
+    return ArrayValue(known.dims, name, False, known.pending, numpy=numpy)
 
 
 @model("obj", "jax.numpy.array_str", "jax.numpy.array_repr", "numpy.array_str", "numpy.array_repr")

@@ -178,7 +178,7 @@ def multivariate_normal(call: Call) -> Value:
         raise OpError("ST208", f"{call.name}: mean {shown(mean)}, cov {shown(cov)}; a vector and a matrix at least")
     n = seen_size(mean, -1)
     for i in (-1, -2):
-        witness = None if mean.manual or cov.manual else different(call.ctx, n, seen_size(cov, i))
+        witness = different(call.ctx, n, seen_size(cov, i))
         if witness is not None:
             raise OpError("ST204", f"{call.name}: mean {shown(mean)} and cov {shown(cov)} do not fit", witness)
     if is_none(call["shape"]):
@@ -249,7 +249,7 @@ def categorical(call: Call) -> Value:
     axis = one_axis(call, call["axis"], len(logits.dims), logits)
     batch = logits.dims[:axis] + logits.dims[axis + 1 :]
     if is_none(call["shape"]):
-        return ArrayValue(batch, dtype, False, logits.pending, logits.manual)
+        return ArrayValue(batch, dtype, False, logits.pending)
     target = requested(call)
     if target is not None:
         try:

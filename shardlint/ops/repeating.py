@@ -21,7 +21,7 @@ from shardtypes.lang import Size
 def tile(call: Call) -> Value:
     value = array(call, "A")
     reps = sizes_argument(call["reps"])
-    if reps is None or value.dims is None or (value.manual and any(dim.axes != () for dim in value.dims)):
+    if reps is None or value.dims is None:
         return with_dims(value, None)
     rank = max(len(reps), len(value.dims))
     dims = tuple(Dimension(ONE, ()) for _ in range(rank - len(value.dims))) + value.dims
@@ -50,8 +50,7 @@ def repeat(call: Call) -> Value:
     if not is_none(total):
         dims[axis] = Dimension(size_of(total))
     elif isinstance(call["repeats"], IntValue):
-        hidden = value.manual and dims[axis].axes != ()
-        dims[axis] = Dimension(None) if hidden else _times(dims[axis], call["repeats"].size)
+        dims[axis] = _times(dims[axis], call["repeats"].size)
     else:
         dims[axis] = Dimension(None)
     return with_dims(value, tuple(dims))
@@ -73,7 +72,7 @@ def pad(call: Call) -> Value:
     for dim, (low, high) in zip(value.dims, widths, strict=True):
         if low == 0 and high == 0:
             dims.append(dim)
-        elif low is None or high is None or dim.size is None or (value.manual and dim.axes != ()):
+        elif low is None or high is None or dim.size is None:
             dims.append(Dimension(None))
         else:
             dims.append(Dimension(low + dim.size + high))

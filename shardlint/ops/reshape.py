@@ -9,11 +9,6 @@ from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Different, Facts, Size, compare
 
 
-def local_sizes_hidden(value: ArrayValue) -> bool:
-    """Inside shard_map, counts are per device: global sizes say nothing unless no dimension is sharded."""
-    return value.manual and value.dims is not None and any(dim.axes != () for dim in value.dims)
-
-
 def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayValue:
     """The array in another shape. Adds the divisibility that the program relies on to the facts."""
     wild = [i for i, size in enumerate(target) if size == -1]
@@ -22,9 +17,8 @@ def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayV
     negative = next((s for s in target if s is not None and (s.constant or 0) < -1), None)
     if negative is not None:
         raise OpError("ST206", f"{call.name}: {shown_size(negative)} is no size")
-    if value.dims is None or local_sizes_hidden(value):
-        hide = value.dims is not None
-        return with_dims(value, tuple(Dimension(None if hide or i in wild else s) for i, s in enumerate(target)))
+    if value.dims is None:
+        return with_dims(value, tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)))
     sizes = [dim.size for dim in value.dims]
     # a dimension of unknown size that is passed on as it is takes no part in the count
     known = [size for size in sizes if size is not None]

@@ -24,7 +24,7 @@ def segment(call: Call) -> Value:
     if len(ids.dims) != 1 or not data.dims:
         return with_dims(out, None)  # several dimensions of ids are indices into as many of the data
     rows = broadcast_dimension(call.ctx, data.dims[0], ids.dims[0])  # a single row stretches
-    if not isinstance(rows, Dimension) and not (data.manual or ids.manual):
+    if not isinstance(rows, Dimension):
         what = f"data of shape {shown(data)} and segment ids of shape {shown(ids)} differ in length"
         raise OpError("ST204", f"{call.name}: {what}", rows)
     count = None if is_none(call["num_segments"]) else size_of(call["num_segments"])

@@ -177,7 +177,7 @@ def _space(size: Size | None, window: Size | None, stride: Size | None,
 def _result(call: Call, lhs: ArrayValue, rhs: ArrayValue) -> ArrayValue:
     name, given = dtype_argument(call, call.get("preferred_element_type"))
     usual = lhs.dtype == rhs.dtype and dtypes.is_kind(lhs.dtype, "floating") and not (lhs.weak or rhs.weak)
-    out = cleared(lhs) if rhs.pending == frozenset() else ArrayValue(lhs.dims, manual=lhs.manual)
+    out = cleared(lhs) if rhs.pending == frozenset() else ArrayValue(lhs.dims)
     if lhs.dtype in dtypes.CONCRETE and rhs.dtype in dtypes.CONCRETE and lhs.dtype != rhs.dtype:
         if not (lhs.weak or rhs.weak) and call.last != "conv_transpose":
             raise OpError("ST212", f"{call.name}: an input of {lhs.dtype} and a kernel of {rhs.dtype}; cast one")

@@ -27,8 +27,6 @@ def split(call: Call) -> Value:
     axis_value = call["axis"] if "axis" in call.args else IntValue(Size.const(_split_axis(call, value)))
     axis = one_axis(call, axis_value, len(value.dims), value)
     size = value.dims[axis].size
-    if value.manual and value.dims[axis].axes != ():
-        size = None
     parts = _parts(call, value, axis, size)
     dims = value.dims
     return SequenceValue(

@@ -48,7 +48,7 @@ def _vector(call: Call, name: str) -> ArrayValue:
 
 
 def _same_length(call: Call, a: ArrayValue, b: ArrayValue) -> None:
-    if a.dims and b.dims and a.manual == b.manual is False:
+    if a.dims and b.dims:
         witness = different(call.ctx, a.dims[0].size, b.dims[0].size)
         if witness is not None:
             raise OpError("ST204", f"{call.name}: lengths of {shown(a)} and {shown(b)} differ", witness)
@@ -268,7 +268,7 @@ def convolve(call: Call) -> Value:
             length = ONE
         else:
             length = Size.maximum(n, m) - Size.minimum(n, m) + 1
-    return ArrayValue((Dimension(length, ()),), None, manual=a.manual or v.manual)
+    return ArrayValue((Dimension(length, ()),), None)
 
 
 @model("p, discont=None, axis=-1, period=6.283185307179586", "jax.numpy.unwrap")

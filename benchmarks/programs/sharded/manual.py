@@ -103,6 +103,34 @@ def batch_norm(x: f32["B/d M/t"]) -> f32["B/d M/t"]:
     return (x - mean) * lax.rsqrt(variance + 1e-5)
 
 
+@typed_shard_map
+def biased(x: f32["B/d F/t"], w: f32["F/t M"], b: f32["M"]) -> f32["B/d M"]:
+    return jax.nn.silu(lax.psum(x @ w, "t") + b)
+
+
+@typed_shard_map
+def activated(x: f32["B/d F/t"], w: f32["F/t M"]) -> f32["B/d M/t"]:
+    return jax.nn.gelu(lax.psum_scatter(x @ w, "t", scatter_dimension=1, tiled=True))
+
+
+@typed_shard_map
+def norm_after(x: f32["B/d F/t"], w: f32["F/t M"], scale: f32["M"]) -> f32["B/d M"]:
+    y = lax.psum(jnp.einsum("bf,fm->bm", x, w), "t")
+    return y * lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + 1e-6) * scale
+
+
+@typed_shard_map
+def router(x: f32["B/d M/t"], w: f32["M/t E"]) -> f32["B/d E"]:
+    return jax.nn.softmax(lax.psum(x @ w, "t"), axis=-1)
+
+
+@typed_shard_map
+def perplexity(logits: f32["B/d V"], labels: i32["B/d"]) -> f32[""]:
+    hit = jax.nn.one_hot(labels, logits.shape[-1])
+    chosen = jnp.sum(jax.nn.log_softmax(logits, axis=-1) * hit, axis=-1)
+    return jnp.exp(lax.pmean(-jnp.mean(chosen), "d"))
+
+
 def by_specs(x: f32["B M"], w: f32["M F"]) -> f32["B F"]:
     def local(x, w):
         return lax.psum(x @ w, "t")
