@@ -92,6 +92,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
     (package / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
+
     def load(name: str, **sources: str) -> Any:
         for file, text in sources.items():
             (package / f"{file}.py").write_text(text)

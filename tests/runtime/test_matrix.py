@@ -100,6 +100,16 @@ EAGERLY: dict[str, Callable[[Function], Function]] = {
     "vmap": jax.vmap,
     "vmap of vmap": lambda f: jax.vmap(jax.vmap(f, in_axes=2), in_axes=1),
     "vmap of grad": lambda f: jax.vmap(jax.grad(lambda x: f(x).sum())),
+    "custom_vjp": in_custom_vjp,
+    "scan": in_scan,
+    "scanned over": over_scan,
+    "while": in_while,
+    "fori": lambda f: lambda x: jax.lax.fori_loop(0, 2, lambda _, x: f(x), x),
+    "cond": in_cond,
+    "switch": lambda f: lambda x: jax.lax.switch(1, [lambda x: x * 2.0, f], x),
+    "remat": jax.checkpoint,
+    "grad of scan": lambda f: jax.grad(lambda x: in_scan(f)(x).sum()),
+    "scan of scan": lambda f: in_scan(in_scan(f)),
 }
 
 
@@ -270,6 +280,26 @@ def test_nested_and_partly_manual_shard_maps(auto_mesh: Mesh) -> None:
                     mapped(x)
 
 
+def test_a_loop_that_jax_has_traced_before_is_checked_where_its_arguments_lie_otherwise(auto_mesh: Mesh) -> None:
+    f = declared((("d",), ()))
+
+    def body(x: jax.Array, _: None) -> tuple[jax.Array, None]:
+        return f(x), None
+
+    def run(x: jax.Array) -> None:
+        jax.lax.scan(body, x, None, length=2)
+
+    with jax.set_mesh(auto_mesh):
+        right, wrong = (placed(((axis,), ()), (), auto_mesh) for axis in "dt")
+        run(right)
+        run(right)
+        with pytest.raises(st.ShardingError, match="sharded over t, expected sharded over d"):
+            run(wrong)
+        run(right)
+        seen = jax.make_jaxpr(run)(right)
+    assert "inspect_sharding" not in str(seen)
+
+
 def test_what_cannot_be_compared_is_counted(auto_mesh: Mesh) -> None:
     def reasons(run: Callable[[], Any]) -> set[str]:
         _stats.reset()
@@ -279,7 +309,9 @@ def test_what_cannot_be_compared_is_counted(auto_mesh: Mesh) -> None:
     f = declared((("d",), ()))
     with jax.set_mesh(auto_mesh):
         x = placed((("t",), ()), (), auto_mesh)
-        assert reasons(lambda: in_scan(f)(x)) == {"inside a trace on Auto mesh axes, without a checking compile"}
+        unknown = {"inside a trace on Auto mesh axes, without a checking compile"}
+        assert reasons(lambda: jax.eval_shape(f, x)) == unknown
+        assert reasons(lambda: jax.grad(jax.checkpoint(lambda x: f(x).sum()))(x)) == unknown
         for options, reason in (
             ({"check_vma": False}, "inside shard_map or pmap with check_vma=False: JAX does not track varying axes"),
             ({}, "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"),
