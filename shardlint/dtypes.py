@@ -1,11 +1,13 @@
 """JAX's dtypes and their promotion, weak types included, as plain tables: nothing here imports JAX.
 
-Source: "Type promotion semantics" in JAX's documentation. A name that is no concrete dtype is a *family*
-(``'floating'``): known to be one of its members. Promotion answers None where a family leaves it open.
+Source: "Type promotion semantics" in JAX's documentation. A name that is no concrete dtype stands for a set: a *family*
+(``'floating'``), or names joined by ``|`` (``'bfloat16|float32'``). An array of such a dtype has one of its members;
+what is made of it has one of the dtypes that JAX makes of a member.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 BOOL = "bool"
@@ -46,6 +48,57 @@ FAMILIES: dict[str, frozenset[str]] = {
     "number": frozenset((*UNSIGNED, *SIGNED, *FLOATS, *COMPLEX)),
     "real": frozenset((*UNSIGNED, *SIGNED, *FLOATS)),
 }
+
+
+@cache
+def members(name: str) -> frozenset[str]:
+    """The dtypes that a name stands for; a name that is none of JAX's stands for itself."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    return frozenset(name.split("|"))
+
+
+def any_of(names: Iterable[str | None]) -> str | None:
+    """One name for a set of dtypes; None if one of them is not known, or if there are none."""
+    found = frozenset(names)
+    if not found or None in found:
+        return None
+    known = frozenset[str]().union(*(members(name) for name in found if name is not None))
+    if len(known) == 1:
+        return next(iter(known))
+    return _FAMILY_OF.get(known) or _FAMILY_OF_32.get(known) or "|".join(sorted(known))
+
+
+def either(a: str | None, a_weak: bool, b: str | None, b_weak: bool) -> str | None:
+    """The dtype of a value that is one of two; None where one is weak and its promotion would be lost."""
+    return a if a == b else (any_of((a, b)) if not (a_weak or b_weak) else None)
+
+
+def both(a: str | None, b: str | None) -> str | None:
+    """The dtype of a value that is of ``a``, and is declared as ``b``."""
+    if a is None or b is None or a in CONCRETE:
+        return b if a is None else a
+    return any_of(members(a) & members(b)) or b
+
+
+def equal(a: str | None, b: str | None) -> bool | None:
+    """Whether two dtypes are the same one; None where that is not known."""
+    if a is None or b is None:
+        return None
+    if members(a).isdisjoint(members(b)):
+        return False
+    return True if len(members(a) | members(b)) == 1 else None
+
+
+def each(name: str | None, function: Callable[[str], str | None]) -> str | None:
+    """What a function of dtypes gives for a dtype of which only the set is known."""
+    return None if name is None else any_of(function(member) for member in members(name))
+
+
+def written(name: str | None) -> str:
+    """The dtype as messages have it: ``bfloat16 or float32``."""
+    return " or ".join(str(name).split("|"))
+
 
 _INT, _FLOAT, _COMPLEX = "weak int", "weak float", "weak complex"
 _WEAK = {"signed": _INT, "unsigned": _INT, "floating": _FLOAT, "complex": _COMPLEX}
@@ -96,6 +149,10 @@ _BOUNDS = _upper_bounds()
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 
 
+_FAMILY_OF = {names: family for family, names in FAMILIES.items()}
+_FAMILY_OF_32 = {frozenset(_NARROW.get(name, name) for name in names): family for names, family in _FAMILY_OF.items()}
+
+
 class NoPromotion(TypeError):
     """Two dtypes that JAX refuses to promote implicitly, such as float8 and bfloat16."""
 
@@ -112,7 +169,7 @@ def promote(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False) -> tu
     Raises NoPromotion where JAX does.
     """
     if a not in CONCRETE or b not in CONCRETE:
-        return _promote_family(a, a_weak, b, b_weak)
+        return _promote_sets(a, a_weak, b, b_weak, x64)
     if not x64 and {a, b} == {"uint32", "int32"} and not (a_weak or b_weak):
         return "int32", False
     left = _WEAK.get(KIND_OF[a], a) if a_weak else a
@@ -131,17 +188,40 @@ def promote(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False) -> tu
     return canonical(name, x64), False
 
 
-def _promote_family(a: str, a_weak: bool, b: str, b_weak: bool) -> tuple[str, bool] | None:
-    """A Python number does not change a family that can hold it: ``floating * 2.0`` stays floating."""
-    if a == b and not (a_weak or b_weak):
-        return None if a in ("integer", "number", "real", "inexact", "floating", "complexfloating") else (a, False)
-    for family, other, weak in ((a, b, b_weak), (b, a, a_weak)):
-        if family in FAMILIES and (weak or other == BOOL) and other in CONCRETE:
-            rank = {"bool": 0, "unsigned": 1, "signed": 1, "floating": 2, "complex": 3}[KIND_OF[other]]
-            holds = {"integer": 1, "signedinteger": 1, "unsignedinteger": 1, "floating": 2, "complexfloating": 3}
-            if rank <= holds.get(family, -1 if family != "inexact" else 2):
-                return family, False
-    return None
+def _promote_sets(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool) -> tuple[str, bool] | None:
+    """Every dtype that members promote to; members that do not go together are in no program that runs."""
+    found: set[tuple[str, bool]] = set()
+    refused = None
+    for left, left_weak in _possible(a, a_weak, x64):
+        for right, right_weak in _possible(b, b_weak, x64):
+            if left not in CONCRETE or right not in CONCRETE:
+                return None
+            try:
+                one = promote(left, left_weak, right, right_weak, x64)
+            except NoPromotion as error:
+                refused = error
+                continue
+            assert one is not None
+            found.add(one)
+    if not found:
+        raise refused or NoPromotion(f"{a} and {b} have no implicit promotion")
+    name = any_of(name for name, _ in found)
+    weak = {weak for _, weak in found}
+    if name is None or (name in CONCRETE and len(weak) == 2):
+        return None
+    return name, weak == {True}
+
+
+def _possible(name: str, weak: bool, x64: bool) -> Iterator[tuple[str, bool]]:
+    """The members of a set, those that Python's numbers have as weak ones too: a set does not tell."""
+    names = frozenset(canonical(member, x64) for member in members(name))
+    for member in names:
+        yield member, weak
+        if len(names) > 1 and not weak and member in _WEAKLY:
+            yield member, True
+
+
+_WEAKLY = frozenset({"int32", "int64", "float32", "float64", "complex64", "complex128"})
 
 
 def bits(name: str) -> int:
@@ -156,10 +236,10 @@ def is_kind(name: str | None, *kinds: str) -> bool | None:
         return None
     if name in CONCRETE:
         return KIND_OF[name] in kinds
-    members = FAMILIES.get(name)
-    if members is None:
+    names = members(name)
+    if not names <= CONCRETE:
         return None
-    answers = {KIND_OF[member] in kinds for member in members}
+    answers = {KIND_OF[member] in kinds for member in names}
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -167,10 +247,9 @@ def inexact(name: str | None, weak: bool = False, x64: bool = False) -> str | No
     """The dtype in which JAX computes ``exp``, ``mean`` and the like: floats stay, ints become float32."""
     if name is None:
         return None
-    is_inexact = is_kind(name, "floating", "complex")
-    if is_inexact is None:
-        return None
-    if is_inexact:
+    if name not in CONCRETE:
+        return each(name, lambda member: inexact(member, x64=x64) if member in CONCRETE else None)
+    if KIND_OF[name] in ("floating", "complex"):
         return name
     return "float64" if x64 else "float32"
 
@@ -179,8 +258,7 @@ def compatible(a: str | None, b: str | None) -> bool:
     """False only where no dtype fits both names."""
     if a is None or b is None or a == b:
         return True
-    members_a, members_b = FAMILIES.get(a, frozenset({a})), FAMILIES.get(b, frozenset({b}))
-    return bool(members_a & members_b)
+    return bool(members(a) & members(b))
 
 
 ALIASES = {"float": "float32", "int": "int32", "complex": "complex64", "bool_": "bool", "half": "float16"}
@@ -193,8 +271,7 @@ def fits(declared: str, actual: str) -> bool:
     """Whether some array of the actual dtype, or dtype family, is allowed where ``declared`` stands."""
     if "key" in (declared, actual):
         return True
-    wanted = FAMILIES.get(declared, frozenset({declared}))
-    offered = FAMILIES.get(actual, frozenset({actual}))
+    wanted, offered = members(declared), members(actual)
     # without x64 JAX stores 64-bit dtypes in 32 bits
     wanted = wanted | {canonical(name) for name in wanted}
     offered = offered | {canonical(name) for name in offered}

@@ -101,9 +101,11 @@ def _inexact(
     place = places[index] if index < len(places) else at
 
     def look(leaf: Value) -> Value:
-        kind = dtypes.KIND_OF.get(leaf.dtype or "") if isinstance(leaf, ArrayValue) and not leaf.weak else None
-        if kind in ("signed", "unsigned", "bool") and isinstance(leaf, ArrayValue):
-            text = f"{func.kind.rpartition('.')[2]}: argument {index} is {leaf.dtype}, only floating-point values have"
+        if not isinstance(leaf, ArrayValue) or leaf.weak:
+            return leaf
+        if dtypes.is_kind(leaf.dtype, "signed", "unsigned", "bool"):
+            known = dtypes.written(leaf.dtype)
+            text = f"{func.kind.rpartition('.')[2]}: argument {index} is {known}, only floating-point values have"
             it.report(frame, "ST212", place, f"{text} derivatives")
         return leaf
 

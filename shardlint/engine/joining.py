@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shardlint import dtypes
 from shardlint.ops.sharding import state as states
 from shardlint.values import (
     ArrayValue,
@@ -36,11 +37,11 @@ def join(a: Value, b: Value) -> Value:
                     for x, y in zip(a.dims, b.dims, strict=True)
                 )
             if a.manual and b.manual:
-                dtype = a.dtype if a.dtype == b.dtype else None
+                dtype = dtypes.either(a.dtype, a.weak, b.dtype, b.weak)
                 return states.joined(replace(a, dims=dims, dtype=dtype, weak=a.weak and b.weak), b)
             return ArrayValue(
                 dims,
-                a.dtype if a.dtype == b.dtype else None,
+                dtypes.either(a.dtype, a.weak, b.dtype, b.weak),
                 a.weak and b.weak,
                 a.pending if a.pending == b.pending else None,
                 a.manual and b.manual,

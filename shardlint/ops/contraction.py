@@ -50,7 +50,7 @@ def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimen
     if call.qualname.startswith("jax.lax.") and len({operand.dtype for operand in operands}) > 1:
         return with_dtype(result, None)  # jax.lax multiplies any two dtypes, by a rule of its own
     dtype, weak = result_dtype(call.name, operands, call.ctx)
-    mixed = len({dtypes.KIND_OF.get(operand.dtype or "") for operand in operands}) > 1
+    mixed = len({dtypes.KIND_OF.get(name) for operand in operands for name in dtypes.members(operand.dtype or "")}) > 1
     if len({operand.weak for operand in operands}) > 1 or (mixed and len(operands) > 2):
         return with_dtype(result, None)  # JAX refuses some of these mixtures
     return with_dtype(result, dtype, weak)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import HealthCheck, settings
 
-from shardlint import ops
+from shardlint import dtypes, ops
 from shardlint.ops.registry import constant
 from shardlint.values import (
     ArrayValue,
@@ -125,8 +125,8 @@ Runner = Callable[[list[Value], dict[str, Value]], Value]
 
 
 def agree(name: str, function: Callable[..., object], args: Sequence[object],
-          kwargs: Mapping[str, object] | None = None, run: Runner | None = None) -> None:  # fmt: skip
-    """Demand that model and JAX agree on the result, or that both fail.
+          kwargs: Mapping[str, object] | None = None, run: Runner | None = None) -> object:  # fmt: skip
+    """Demand that model and JAX agree on the result, or that both fail; what JAX says.
 
     A model may leave things open (unknown); what it does say must be so.
     """
@@ -140,12 +140,13 @@ def agree(name: str, function: Callable[..., object], args: Sequence[object],
     except ops.OpError as error:
         assert isinstance(truth, Exception), f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
         tally["refused"] += 1
-        return
+        return truth
     tally[f"{'open' if is_open(result) else 'answered'}, {'error' if isinstance(truth, Exception) else 'result'}"] += 1
     if isinstance(truth, Exception):
         assert is_open(result), f"{what}: model gives {show(result)}, JAX raises {truth}"
-        return
+        return truth
     assert_same(what, result, truth)
+    return truth
 
 
 def is_open(result: Value) -> bool:
@@ -194,9 +195,10 @@ def assert_same(what: str, result: Value, truth: object) -> None:
         assert len(result.dims) == len(shape), f"{what}: model {show(result)}, JAX {shape}"
         assert all(map(_fits, result.dims, shape)), f"{what}: model {show(result)}, JAX {shape}"
     if result.dtype is not None:
-        assert result.dtype == dtype, f"{what}: model {show(result)}, JAX {dtype}"
+        assert dtype in dtypes.members(result.dtype), f"{what}: model {show(result)}, JAX {dtype}"
         weak = bool(truth.weak_type)  # type: ignore[attr-defined]
-        assert result.weak == weak or dtype == "bool", f"{what}: model {show(result)}, JAX weak={weak}"
+        said = result.dtype in dtypes.CONCRETE and dtype != "bool"
+        assert not said or result.weak == weak, f"{what}: model {show(result)}, JAX weak={weak}"
 
 
 def _fits(dim: Dimension, size: int) -> bool:
@@ -217,7 +219,7 @@ def is_value(result: Value, truth: object) -> bool:
         case StringValue():
             return isinstance(truth, str)
         case DTypeValue(name):
-            return name is None or jnp.dtype(truth).name == name
+            return name is None or jnp.dtype(truth).name in dtypes.members(name)
         case Literal(value):
             return type(value) is type(truth) and value == truth
     return False
