@@ -18,6 +18,8 @@ from shardlint.values import (
     IntValue,
     Literal,
     PartialValue,
+    SequenceValue,
+    SpecValue,
     SuperValue,
     Unknown,
     Value,
@@ -270,14 +272,7 @@ def construct(
                 given[name] = matching.instantiate(it, type_, Bindings(), matching.Opaque(it))
             made.append((name, given[name]))
         elif node.value is not None:
-            made.append(
-                (
-                    name,
-                    it.evaluate(it.module_frame(module), node.value)
-                    if isinstance(node.value, ir.Const)
-                    else Unknown("a default"),
-                )
-            )
+            made.append((name, _default(it, module, node.value)))
         else:
             made.append((name, Unknown("not given")))
     made = [(name, matching.refine(it, types[name], value, bindings)) for name, value in made]
@@ -285,3 +280,22 @@ def construct(
     if front:
         return InstanceValue(cls, tuple(made), front, exact=True)
     return instances.completed(it, frame, InstanceValue(cls, tuple(made), exact=True), at)
+
+
+def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:
+    """The default of a field: a constant, a spec, or a tuple of them."""
+    frame = it.module_frame(module)
+    if isinstance(expr, ir.Const):
+        return it.evaluate(frame, expr)
+    frame.silent += 1
+    value = it.evaluate(frame, expr)
+    frame.silent -= 1
+    return value if _is_fixed(value) else Unknown("a default")
+
+
+def _is_fixed(value: Value) -> bool:
+    """Whether a value stays what it is."""
+    if isinstance(value, SequenceValue):
+        return value.kind == "tuple" and all(map(_is_fixed, value.items))
+    return isinstance(value, (Literal, IntValue, SpecValue))
+

@@ -20,16 +20,19 @@ from shardlint.values import (
     DTypeValue,
     IntValue,
     Literal,
+    MeshValue,
     PartialValue,
     ScalarValue,
     SequenceValue,
+    ShardingValue,
+    SpecValue,
     StringValue,
     Unknown,
     Value,
 )
 from shardtypes.lang import Size
 
-_LEAVES = (ArrayValue, IntValue, Literal, ScalarValue, StringValue, DTypeValue)
+_LEAVES = (ArrayValue, IntValue, Literal, ScalarValue, StringValue, DTypeValue, SpecValue, ShardingValue, MeshValue)
 _MAX_LEAVES = 256
 
 
@@ -61,9 +64,18 @@ def leaves_of(tree: Value) -> Iterator[Value]:
         raise _NotKnown
 
 
+def _nodes(tree: Value) -> Iterator[Value]:
+    """The containers of a tree, itself included."""
+    if isinstance(tree, (SequenceValue, DictValue)):
+        yield tree
+        for item in tree.items if isinstance(tree, SequenceValue) else (item for _, item in tree.items):
+            yield from _nodes(item)
+
+
 def leaf_list(call: Call, tree: Value) -> list[Value] | None:
     """The leaves of a tree; None where its structure is not known."""
-    if "is_leaf" in call.args and not is_none(call["is_leaf"]):
+    is_leaf = call.get("is_leaf")
+    if not is_none(is_leaf) and any(call.ctx.call(is_leaf, [node], {}) != Literal(False) for node in _nodes(tree)):
         return None
     try:
         found = list(leaves_of(tree))

@@ -36,6 +36,10 @@ def call(
             constraints.check_sharding(site, spec)
         return spec
     mesh = meshes.make(qualname, args, kwargs, frame.mesh)
+    wrong = meshes.refused(qualname, args, kwargs)
+    if wrong is not None:
+        site.report("ST314", at, f"{site.name}: {wrong}")
+        return MeshValue(None)
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
         frame.mesh = mesh  # from here on; after a ``with`` what was in force before it returns
     labels.check_contraction(site)

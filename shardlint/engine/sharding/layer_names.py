@@ -43,6 +43,8 @@ def applied(
         parameter = ArrayValue((Dimension(None),) * rank)
         if not logical.check_rank(site, spec, parameter, None) or option != "kernel_init":
             continue
+        if made.kind.endswith("General"):
+            continue  # which of its dimensions are summed over is another matter
         kernel = labels.named(parameter, spec)
         if kernel.dims and args and isinstance(args[0], ArrayValue):
             labels.check_contraction(Site(it, frame, "@", (args[0], kernel), {}, at))

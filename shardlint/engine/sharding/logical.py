@@ -148,6 +148,8 @@ def _param_with_axes(site: Site) -> Value | None:
     operand = site.operand(len(site.args), "axes")
     spec = names_in(site, given.get("axes", NONE), operand)
     array = made(site, given.get("init_fn"), site.args[2:])
+    if spec is not None and array is not None and not check_rank(site, spec, array, operand):
+        return array
     if spec is not None:
         lists = rules_in_force.lists(site)
         if _check_names(site, spec, lists, operand):

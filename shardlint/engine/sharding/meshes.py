@@ -61,6 +61,31 @@ def make(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], curr
     return None
 
 
+def refused(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> str | None:
+    """Why a mesh cannot be made like this; None where it can, or that is not known."""
+    if qualname in _MESH:
+        given = _given(("devices", "axis_names"), args, kwargs)
+        devices = given.get("devices")
+        rank = len(devices.dims) if isinstance(devices, ArrayValue) and devices.dims is not None else None
+        what = "the array of devices has"
+    elif qualname == "jax.make_mesh":
+        given = _given(("axis_shapes", "axis_names"), args, kwargs)
+        shapes = given.get("axis_shapes")
+        rank = len(shapes.items) if isinstance(shapes, SequenceValue) else None
+        what = "its shape has"
+    else:
+        return None
+    names = _names(given.get("axis_names"))
+    if names is None:
+        return None
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return f"a mesh with two axes {twice!r}"
+    if rank is not None and rank != len(names):
+        return f"a mesh with {len(names)} axis names {names}, {what} {rank} dimension{'' if rank == 1 else 's'}"
+    return None
+
+
 def attribute(mesh: MeshValue, name: str) -> Value:
     """An attribute of a mesh."""
     if name in ("abstract_mesh", "mesh"):

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine.sharding import checks
+from shardlint.engine.sharding import checks, meshes
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType
+from shardlint.ops.sharding.explicit import placed
 from shardlint.values import ArrayValue, SpecValue, Value
+from shardtypes.lang import format_shape
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -42,17 +44,21 @@ def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) ->
     """A message where an annotation that says how its array is split says otherwise."""
     placement = it.placements.get(id(value))
     shape = type_.shape
-    if placement is None or shape is None or shape.dialect != "shardtypes" or shape.rank is None:
+    if shape is None or shape.dialect != "shardtypes" or shape.rank is None or not any(dim.axes for dim in shape.dims):
         return None
-    if not any(dim.axes for dim in shape.dims):
+    if placement is not None:
+        entries, axes, why = placement.spec.entries or (), placement.axes, f"placed by {shown(placement.spec)}"
+    elif placed(value) and value.dims is not None and len(value.dims) == shape.rank:
+        entries, axes = tuple(dim.axes for dim in value.dims), meshes.sizes(value.mesh)
+        why = f"split as {format_shape([dim.size for dim in value.dims], [entry or () for entry in entries])!r}"
+    else:
         return None
-    entries = placement.spec.entries or ()
     for index, dim in enumerate(shape.dims):
         entry = entries[index] if index < len(entries) else ()
         if entry is None or (not dim.axes and may_name_axes(it)):
             continue
-        if not checks.same_axes(dim.axes, entry, placement.axes):
-            return f"{what}: declared {type_.text.strip()!r}, but placed by {shown(placement.spec)}"
+        if not checks.same_axes(dim.axes, entry, axes):
+            return f"{what}: declared {type_.text.strip()!r}, but {why}"
     return None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint.values import (
+    DictValue,
+    ExternalValue,
     Literal,
     MeshValue,
     SequenceValue,
@@ -33,6 +35,13 @@ def make(
             mesh if isinstance(mesh, MeshValue) else None, spec if isinstance(spec, SpecValue) else SpecValue(None)
         )
     return None
+
+
+def is_other(args: Sequence[Value]) -> bool:
+    """Whether ``isinstance(x, PartitionSpec)`` asks it of a list, a dict or a plain tuple."""
+    if len(args) != 2 or not isinstance(args[0], (SequenceValue, DictValue)):
+        return False
+    return isinstance(args[1], ExternalValue) and args[1].qualname in PARTITION_SPEC | NAMED_SHARDING
 
 
 def axes_of(value: Value) -> tuple[str, ...] | None:
