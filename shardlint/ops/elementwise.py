@@ -79,7 +79,7 @@ def shape_only(call: Call) -> Value:
     """The dtype is one of its own, and stays open but where it is certain."""
     value = as_array(next(iter(call.args.values())), call.ctx.x64) or UNKNOWN_ARRAY
     real = dtypes.is_kind(value.dtype, "floating") and not value.weak
-    if call.last in ("bitwise_count", "spacing"):
+    if call.last in ("bitwise_count", "spacing") or (call.last == "angle" and value.dtype != "float32"):
         real = False
     linear = value if call.last in ("real", "imag") else cleared(value)
     return with_dtype(linear, value.dtype if real else None)

@@ -94,8 +94,8 @@ def diagonal(call: Call) -> Value:
         return with_dtype(with_dims(value, rest), name if given else accumulator(value.dtype, call.ctx.x64))
     offset = static_int(call["offset"])
     size = None if offset is None else _length(seen_size(value, a), seen_size(value, b), offset)
-    unsure = value.weak and "linalg" in call.qualname
-    return with_dims(with_dtype(value, None) if unsure else value, (*rest, Dimension(size, ())))
+    out = with_dtype(value, None) if value.weak else value  # the diagonal of a square matrix is not weak
+    return with_dims(out, (*rest, Dimension(size, ())))
 
 
 @model("v, k=0", "jax.numpy.diagflat")

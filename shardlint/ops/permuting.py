@@ -76,9 +76,11 @@ def moveaxis(call: Call) -> Value:
     if value.dims is None:
         return value
     source = axes_argument(call, call["source"], value)
-    destination = axes_argument(call, call["destination"], value)
-    if source is None or destination is None:
+    given = call["destination"]
+    if source is None or is_none(given):
         raise UnknownArgument
+    rank, targets = len(value.dims), given.items if isinstance(given, SequenceValue) else (given,)
+    destination = [one_axis(call, target, rank, value) for target in targets]  # JAX takes one twice
     if len(source) != len(destination):
         raise OpError("ST208", f"{call.name}: {len(source)} source axes, {len(destination)} destinations")
     order = [i for i in range(len(value.dims)) if i not in source]
