@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context
+from mypy.nodes import Context, Expression
+from mypy.types import Type
 
+from shardlint.mypy_plugin.comments import ignored
 from shardlint.mypy_plugin.settings import Settings
 
 SHAPE: Final = ErrorCode("shard-shape", "Check that array shapes fit", "Shardtypes")
@@ -28,9 +30,16 @@ class Reporter:
         self.settings = settings
 
     def __call__(self, api: CanFail, rule: str, message: str, at: Context, code: ErrorCode) -> None:
-        """``rule`` is the linter's code of the same finding, which ``ignore`` and the like name."""
-        if self.settings.on(rule, _path(api)):
+        """``rule`` is the linter's code of the same finding, which settings and comments name."""
+        path = _path(api)
+        if self.settings.on(rule, path) and not ignored(rule, path, _lines(at)):
             api.fail(message, at, code=code)
+
+
+def _lines(at: Context) -> range:
+    """The lines of an expression or a type; of a function or a class the first, for what is in it is other code."""
+    whole = isinstance(at, (Expression, Type))
+    return range(at.line, (at.end_line or at.line) + 1) if whole else range(at.line, at.line + 1)
 
 
 def _path(api: object) -> str:

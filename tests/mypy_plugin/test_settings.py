@@ -42,6 +42,20 @@ def test_changed_settings_reach_cached_files(project: Path) -> None:
     assert checked(project, ignored) == [UNKNOWN]
 
 
+def test_comments_for_the_linter_count(project: Path) -> None:
+    """On the line or above it, with the code of the rule; a comment that changes is seen in spite of the cache."""
+
+    def found(comment: str, above: str = "") -> list[tuple[int, str, str]]:
+        code = CODE.replace("    return y", f"{above}    return y{comment}")
+        (project / "code.py").write_text(code)
+        return found_by_file(run_mypy(project, "code.py")).get("code.py", [])
+
+    assert found("  # shardlint: ignore[ST201] as it is") == []
+    assert found("") == [RETURNED]
+    assert found("  # shardlint: ignore[ST202]") == [RETURNED]
+    assert found("", "    # shardlint: ignore[ST101, ST201]\n") == []
+
+
 def test_settings_are_found_where_mypys_own_lie(project: Path) -> None:
     inner = project / "inner"
     inner.mkdir()
