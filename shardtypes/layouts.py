@@ -94,9 +94,10 @@ class Layout:
     def local_shape(self) -> tuple[int, ...]:
         """The shape of what the devices of this process hold together; the global shape where it has them all."""
         here = jax.process_index()
-        parts = [index for device, index in self.indices().items() if device.process_index == here]
-        if not parts:
+        everywhere = self.indices()
+        if not everywhere:
             return self.shape
+        parts = [index for device, index in everywhere.items() if device.process_index == here]
         return tuple(
             sum(stop - start for start, stop in {index[dim].indices(size)[:2] for index in parts})
             for dim, size in enumerate(self.shape)

@@ -141,6 +141,35 @@ def test_tracebacks_signatures_and_sources_stay_as_written(load: Load) -> None:
     assert inspect.isgeneratorfunction(inspect.unwrap(model.rows)) and inspect.iscoroutinefunction(model.later)
 
 
+@pytest.mark.once
+def test_breakpoints_stop_on_the_lines_as_written(tmp_path: Path) -> None:
+    (tmp_path / "stopped.py").write_text(SOURCE)
+    line = next(i for i, text in enumerate(SOURCE.splitlines(), 1) if "y = x * scale" in text)
+    program = (
+        "import shardtypes; shardtypes.install_import_hook('stopped')\n"
+        "import jax.numpy as jnp, stopped\n"
+        "stopped.documented(jnp.ones((2, 3)))\n"
+    )
+    (tmp_path / "main.py").write_text(program)
+    commands = [
+        f"break {tmp_path / 'stopped.py'}:{line}",
+        "continue",
+        "p x.shape",
+        "next",
+        "p y.shape",
+        "up",
+        "where",
+        "quit",
+    ]
+    options = [part for command in commands for part in ("-c", command)]
+    done = run_python("-m", "pdb", *options, "main.py", cwd=tmp_path)
+    assert f"Breakpoint 1 at {tmp_path / 'stopped.py'}:{line}" in done.stdout, done.stdout + done.stderr
+    stopped = done.stdout
+    assert f"stopped.py({line})documented()" in stopped
+    assert "-> y = x * scale" in stopped and "(2, 3)" in stopped
+    assert f"stopped.py({line + 1})documented()" in stopped and "-> return y" in stopped
+
+
 def test_bytecode_is_cached_apart_from_pythons(load: Load) -> None:
     load("model", model=SOURCE)
     cache = load.package / "__pycache__"  # type: ignore[attr-defined]
