@@ -155,9 +155,9 @@ def test_breakpoints_stop_on_the_lines_as_written(tmp_path: Path) -> None:
         f"break {tmp_path / 'stopped.py'}:{line}",
         "continue",
         "p x.shape",
+        "where",
         "next",
         "p y.shape",
-        "up",
         "where",
         "quit",
     ]
