@@ -60,7 +60,7 @@ MODEL = """
     def awaiting(x: f32['B/d M/t']) -> f32['B/d {U:t}']:
         return x.sum(1) + jax.lax.axis_index('t')
 
-    def awaiting_wrong(x: f32['B/d M/t']) -> f32['M/t {U:t}']:
+    def awaiting_turned(x: f32['B/d M/t']) -> f32['M/t {U:t}']:
         return x.sum(1) + jax.lax.axis_index('t')
 
     class Net:
@@ -138,7 +138,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 RIGHT = ("Layer.apply", "right", "choosy", "configured[1]", "configured[2]", "reduced", "mapped", "_private")
 RIGHT += ("awaiting", "Net.__call__", "Net.made")
-WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted", "awaiting_wrong", "Net.turned")
+WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted", "awaiting_turned", "Net.turned")
 UNKNOWN = ("depends", "for_checkers_only")
 
 
