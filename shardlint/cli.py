@@ -16,6 +16,7 @@ from shardlint import files, fixing, messages
 from shardlint.config import Config, ConfigError
 from shardlint.render import FORMATS, renderer
 from shardlint.render.json import render_with_types
+from shardlint.render.types import render_types
 from shardlint.rules import RuleError, all_rules, rule
 from shardlint.run import Report, check
 from shardlint.selection import require_known
@@ -140,11 +141,7 @@ def _print(report: Report, options: argparse.Namespace) -> None:
         sys.stdout.write(render_with_types(report.diagnostics, report.types))
         return
     if options.show_types:
-        for shown in report.types:
-            why = f" ({shown.why})" if shown.why else ""
-            sys.stdout.write(
-                f"{shown.place.path}:{shown.place.line}:{shown.place.column}: {shown.name}: {shown.text}{why}\n"
-            )
+        sys.stdout.write(render_types(report.types, options.format))
     sys.stdout.write(renderer(options.format)(report.diagnostics, report.lines))
     counts = Counter(d.code for d in report.diagnostics)
     out = sys.stdout if options.format in ("full", "concise") else sys.stderr
@@ -154,6 +151,9 @@ def _print(report: Report, options: argparse.Namespace) -> None:
             out.write(f"{count:5} {code} {names[code]}\n")
         for text, count in sorted(report.gaps.items(), key=lambda item: (-item[1], item[0])):
             out.write(f"{count:5} {text}\n")
+    elif report.gaps:
+        for text in sorted(filter(messages.is_cut_off, report.gaps)):
+            sys.stderr.write(f"shardlint: {text}\n")
     if options.format == "full":
         fixable = sum(d.fix is not None and d.fix.applicability == "safe" for d in report.diagnostics)
         sys.stdout.write(messages.summary(len(report.diagnostics), report.checked, fixable) + "\n")

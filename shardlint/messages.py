@@ -115,8 +115,16 @@ def unmodelled(name: str) -> str:
     return f"without a model: {name}"
 
 
+_CUT_OFF = "cut off after the bound of steps: "
+
+
 def cut_off(path: str, name: str) -> str:
-    return f"cut off after the bound of steps: {name} in {path}"
+    return f"{_CUT_OFF}{name} in {path}"
+
+
+def is_cut_off(text: str) -> bool:
+    """Whether a gap is a function that was not checked to its end; the user is told without asking."""
+    return text.startswith(_CUT_OFF)
 
 
 def fixed(count: int, files: int) -> str:

@@ -7,6 +7,7 @@ program, JAX, or libcst.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from shardlint import ir, messages
@@ -18,13 +19,14 @@ from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.manual import Region, entered, own_view
 from shardlint.engine.sharding.signatures import says_axes
-from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, says_something
+from shardlint.engine.shown import shown
+from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding import View
 from shardlint.project import Project
-from shardlint.values import ClassValue, FunctionValue, InstanceValue, Unknown
+from shardlint.values import ArrayValue, ClassValue, FunctionValue, InstanceValue, Unknown, Value
 from shardtypes.lang import Bindings, Size
 
 _Task: TypeAlias = "tuple[ir.Function, ClassValue | None, Frame]"
@@ -54,7 +56,7 @@ def types(project: Project, module: ir.Module, config: HasMesh | None = None) ->
     it = run(project, module, config).it
     rows = []
     for (at, _), (name, value) in sorted(it.seen.items()):
-        text, why = statements.shown(value)
+        text, why = shown(value)
         rows.append((at, name, text, why))
     return rows
 
@@ -158,6 +160,7 @@ class run:
         named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]
         if method and owner is not None:
             named.append(ClassType(owner))
+        alone = sum(map(_is_anonymous, named[: len(node.params)])) == 1
         splits = any(map(says_axes, named))
         frame.facts = frame.facts.speaking(*vocabularies(it, named))
         for index, param in sorted(enumerate(node.params), key=lambda one: self._is_collection(one[1])):
@@ -175,6 +178,8 @@ class run:
             if isinstance(type_, ArrayType) and rank is not None:
                 _open_rank(it, frame, type_, rank)
             frame.variables[param.name] = parameter_value(it, frame, param, type_)
+            if isinstance(type_, ArrayType) and rank is not None and alone:
+                frame.variables[param.name] = _told_apart(frame.variables[param.name], type_)
             if it.explicit is not None and splits:
                 frame.variables[param.name] = explicit.parameter(it, frame.variables[param.name])
             if it.view is not None:
@@ -218,6 +223,25 @@ def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> No
             # each '...' may be something else, so its sizes stay unknown
             sizes = [Size.symbol(f"{name}_{i}") if dim.name else None for i in range(rank)]
             frame.bindings.bind_variadic(name, tuple(sizes))
+
+
+def _is_anonymous(type_: Type) -> bool:
+    return isinstance(type_, ArrayType) and type_.shape is not None and any(
+        dim.kind == "variadic" and not dim.name for dim in type_.shape.dims
+    )
+
+
+def _told_apart(value: Value, type_: ArrayType) -> Value:
+    """The dimensions that a ``...`` stands for are sizes like others where no second ``...`` may mean the same."""
+    if not isinstance(value, ArrayValue) or value.dims is None or not _is_anonymous(type_):
+        return value
+    before = next(i for i, dim in enumerate(type_.shape.dims if type_.shape else ()) if dim.kind == "variadic")
+    extra = len(value.dims) - len(type_.shape.dims if type_.shape else ()) + 1
+    dims = [
+        replace(dim, size=Size.symbol(f"..._{i - before}")) if before <= i < before + extra else dim
+        for i, dim in enumerate(value.dims)
+    ]
+    return replace(value, dims=tuple(dims))
 
 
 def _is_static(node: ir.Function) -> bool:

@@ -331,7 +331,10 @@ def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Val
             return DictValue(tuple(pairs)) if all(k is not None for k, _ in pairs) else Unknown("unknown keys")
         return SequenceValue(tuple(results), "list") if expr.kind != "set" else Unknown("a set")
     it.assign(inner, generator.target, element(source))
-    if simple and isinstance(source, (CollectionValue, ArrayValue)) and expr.key is None:
+    if simple and isinstance(source, (CollectionValue, ArrayValue)):
+        if expr.key is not None:
+            evaluate(it, inner, expr.key)
+            return CollectionValue(evaluate(it, inner, expr.element), "dict")
         return CollectionValue(evaluate(it, inner, expr.element), "list", _length(source))
     inner.silent += 1
     for more in expr.generators[1:]:

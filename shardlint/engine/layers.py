@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
-from shardlint.values import ArrayValue, Dimension, IntValue, Literal, Unknown, Value, WrappedValue
+from shardlint.ops.arrays import sizes_argument
+from shardlint.ops.registry import static_int
+from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Unknown, Value, WrappedValue
 from shardtypes.lang import Different, Size, compare, format_shape
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ class _Layer:
     single: bool = False
 
 
+_POOLS = frozenset(f"flax.linen.{name}" for name in ("avg_pool", "max_pool", "min_pool"))
 _SAME = _Layer("same")
 _ONE = ("in_features", "out_features", "use_bias")
 LAYERS = {
@@ -33,6 +36,11 @@ LAYERS = {
     "flax.linen.Conv": _Layer("conv", ("features", "kernel_size"), "", "features"),
     "flax.linen.ConvTranspose": _Layer("conv", ("features", "kernel_size"), "", "features"),
     **{f"flax.linen.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout".split()},
+    "flax.linen.DenseGeneral": _Layer("general", ("features", "axis"), "", "features"),
+    "haiku.Linear": _Layer("last", ("output_size",), "", "output_size"),
+    "haiku.nets.MLP": _Layer("last", ("output_sizes",), "", "output_sizes"),
+    "haiku.Embed": _Layer("embed", ("vocab_size", "embed_dim"), "", "embed_dim"),
+    **{f"haiku.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm".split()},
     "flax.nnx.Linear": _Layer("last", ("in_features", "out_features"), "in_features", "out_features"),
     "flax.nnx.Embed": _Layer("embed", ("num_embeddings", "features"), "", "features"),
     "flax.nnx.Conv": _Layer("conv", ("in_features", "out_features"), "in_features", "out_features"),
@@ -46,7 +54,12 @@ LAYERS = {
 
 
 def make(qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    """The layer that a constructor makes; None for any other function."""
+    """The layer that a constructor makes, or what one of the functions beside them gives; None for any other."""
+    if qualname in _POOLS:
+        return _pooled({**dict(zip(("inputs", "window_shape"), args, strict=False)), **kwargs})
+    if qualname == "haiku.get_parameter":
+        sizes = sizes_argument({**dict(zip(("name", "shape"), args, strict=False)), **kwargs}.get("shape", Unknown()))
+        return ArrayValue(None if sizes is None else tuple(map(Dimension, sizes)))
     layer = LAYERS.get(qualname)
     if layer is None:
         return None
@@ -85,6 +98,8 @@ def call(
             message = f"{name}: its input has {wanted} features, the argument is {shape!r}"
             it.report(frame, "ST202", places[0] if places else at, message, verdict.witness)
             return Unknown("an error was reported here")
+    if layer.kind == "general":
+        return _general(dims, options)
     if layer.kind == "conv":
         return ArrayValue((*(Dimension(None) for _ in dims[:-1]), out), None)
     if layer.single and len(dims) != 1:
@@ -92,5 +107,30 @@ def call(
     return ArrayValue((*dims[:-1], out), None)
 
 
+def _general(dims: tuple[Dimension, ...], options: dict[str, Value]) -> ArrayValue:
+    """``DenseGeneral``: ``features`` in the place of the last dimensions, which ``axis`` names."""
+    features = sizes_argument(options.get("features", Unknown()))
+    given = options.get("axis", IntValue(Size.const(-1)))
+    axes = sorted(static_int(item) or 0 for item in (given.items if isinstance(given, SequenceValue) else (given,)))
+    last = axes == list(range(-len(axes), 0)) and len(axes) <= len(dims) and "batch_dims" not in options
+    if features is None or not last:
+        return ArrayValue(None)
+    return ArrayValue((*dims[: len(dims) - len(axes)], *map(Dimension, features)))
+
+
+def _pooled(given: dict[str, Value]) -> Value:
+    """A mean or maximum over windows, of which only batch and channels are known."""
+    value, window = given.get("inputs"), given.get("window_shape")
+    if not isinstance(value, ArrayValue) or value.dims is None or not isinstance(window, SequenceValue):
+        return Unknown("what is pooled is not known")
+    count, rank = len(window.items), len(value.dims)
+    if rank < count + 1:
+        return Unknown("fewer dimensions than windows")
+    front, channels = value.dims[: rank - count - 1], value.dims[-1]
+    return ArrayValue((*front, *[Dimension(None)] * count, channels), value.dtype)
+
+
 def _size(value: Value | None) -> Size | None:
+    if isinstance(value, SequenceValue) and value.items:  # the widths of several layers
+        value = value.items[-1]
     return value.size if isinstance(value, IntValue) else None

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from shardlint.cli import main
 from shardlint.engine import run
 from shardlint.lower import lower
 from shardlint.project import Project
@@ -36,3 +41,12 @@ def test_a_function_that_takes_too_many_steps_is_named() -> None:
     found = analysis(after)
     assert found.gaps() == [("cut off after the bound of steps: f in example.py", 1)]
     assert [event.code for event in found.found()] == ["ST204"]
+
+
+def test_the_user_is_told_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "long.py").write_text("import jax\n\n" + LONG)
+    monkeypatch.chdir(tmp_path)
+    assert main(["--no-cache", "--format", "concise", "long.py"]) == 0
+    assert capsys.readouterr().err == "shardlint: cut off after the bound of steps: f in long.py\n"
