@@ -86,10 +86,17 @@ def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], fact
     outlasting = frozenset[str]().union(*found)
     repaired = kind == "test" or op.last in _SCALELESS
     if kind in ("multiply", "divide"):
+        wrong = [one for one in found if "miscounted" in one]
         repaired |= any(state(o, axis) == "unclear" for o in operands)
-    if kind == "divide":
-        repaired |= all("miscounted" in one for one in found)
-    return outlasting - {"miscounted"} if factor or repaired else outlasting
+        several = len(wrong) > 1 and not any("mixed" in one for one in wrong)
+        repaired |= several and (kind == "divide" or any("curved" in one for one in wrong))
+    if factor or repaired or "miscounted" not in outlasting:
+        return outlasting & {"scaled"}
+    bends = kind == "nonlinear" or op.last in ("sqrt", "cbrt") or (kind == "divide" and "miscounted" in found[-1])
+    mixes = kind == "add" and any(
+        "miscounted" not in one and not o.constant for o, one in zip(operands, found, strict=True)
+    )
+    return outlasting | ({"curved"} if bends else set()) | ({"mixed"} if mixes else set())
 
 
 def _notes(operands: Sequence[ArrayValue]) -> list[Note]:

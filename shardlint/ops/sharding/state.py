@@ -11,6 +11,8 @@ Marks refine the state over an axis:
   awaited it; it may be the same on all devices, but not what one device alone would compute;
 - ``miscounted``: a collective that does not complete what was pending made the value wrong by a factor, or counted one
   term for every device; a note says which. Multiplied by a factor it may be right again;
+- ``curved``: a miscounted value after a non-linear function; a product with it may be right, as after a norm;
+- ``mixed``: a sum of something miscounted and something that is not; no such product is right;
 - ``mapped``: varying, because a dimension with this axis is mapped over by ``vmap``, and for no other reason;
 - ``split``: a dimension has the axis; where that dimension is gone without a model saying what became of the axis,
   nothing is known;
@@ -32,7 +34,7 @@ from shardlint.values import ArrayValue, Dimension, Note
 State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
 Axes: TypeAlias = "tuple[str, ...] | None"
 
-LASTING = frozenset({"scaled", "miscounted"})
+LASTING = frozenset({"scaled", "miscounted", "curved", "mixed"})
 """Marks that a reduction over their axis leaves as they are."""
 
 FACTORED = ("", "factored")
@@ -94,7 +96,7 @@ def settled(
         twice = {axis for axis in named if named.count(axis) > 1}
         unclear = unclear.plus(twice)
         clear = [None if one is None or twice.intersection(one) else one for one in axes]
-        dims = tuple(Dimension(dim.size, one) for dim, one in zip(dims, clear, strict=True))
+        dims = tuple(Dimension(dim.size, one, dim.label) for dim, one in zip(dims, clear, strict=True))
     found = frozenset(axis for dim in dims or () for axis in dim.axes or ())
     left = frozenset(pending) - found
     kept = frozenset(mark for mark in marks if mark[1] != "split") | split_marks(found)
