@@ -17,7 +17,6 @@ from shardlint.engine.sharding import manual_exit, placements
 from shardlint.engine.sharding.manual import displayed
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import AnyType, ArrayType, ScalarType
-from shardlint.ops.sharding.state import sharded
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -31,7 +30,6 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import format_shape
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -412,27 +410,3 @@ def _discarded(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
                 it.report(frame, "ST216", expr.at, f"`.at[…].{name}(…)` returns a new array, which is discarded here")
         case _:
             pass
-
-
-def shown(value: Value) -> tuple[str, str | None]:
-    """A value as --show-types prints it, and why it is unknown if it is."""
-    match value:
-        case ArrayValue(dims=None):
-            return f"{value.dtype or 'array'}['...']", "its rank is not known"
-        case ArrayValue(dims=dims) if dims is not None:
-            text = format_shape([d.size for d in dims], [d.axes for d in dims], value.pending or ())
-            varying = sorted(value.varying - sharded(value))
-            text += f" {{V:{','.join(varying)}}}" if varying else ""
-            return f"{value.dtype or 'array'}[{text!r}]", None
-        case IntValue(size=size):
-            return (f"int {size}" if size is not None else "int"), None
-        case InstanceValue(cls=cls):
-            return cls.name, None
-        case SequenceValue(items=items):
-            return "(" + ", ".join(shown(item)[0] for item in items) + ")", None
-        case Unknown(reason=reason):
-            return "unknown", reason or "unknown"
-        case ExternalValue(qualname=qualname):
-            return qualname, None
-        case _:
-            return type(value).__name__.removesuffix("Value").lower(), None

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Protocol
 
 from shardlint.render import Lines
-from shardtypes.lang.diagnostics import Diagnostic, Place
-
-
-class Shown(Protocol):
-    """The inferred type of one local."""
-
-    @property
-    def place(self) -> Place: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def why(self) -> str | None: ...
+from shardlint.render.types import Shown
+from shardtypes.lang.diagnostics import Diagnostic
 
 
 def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown]) -> str:

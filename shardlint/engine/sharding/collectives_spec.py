@@ -21,7 +21,7 @@ from shardlint.ops.sharding.contraction import contracted
 from shardlint.ops.sharding.elementwise import shape_text
 from shardlint.ops.sharding.state import notes_about, sharded, state, without
 from shardlint.ops.sharding.view import View
-from shardlint.values import ArrayValue, Dimension, Literal, Note, Unknown, Value
+from shardlint.values import ArrayValue, Dimension, Label, Literal, Note, Unknown, Value
 from shardtypes.lang import Bindings, Shape, ShapeSyntaxError, format_shape, parse, unify
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ def _result(
             size = dim.size.substitute(bindings.sizes)
         if view is not None:
             size = view.local_size(size, dim.axes)
-        dims.append(Dimension(size, dim.axes if view is None else view.splitting(dim.axes)))
+        label = Label(dim.name) if dim.name else None
+        dims.append(Dimension(size, dim.axes if view is None else view.splitting(dim.axes), label))
     return ArrayValue(tuple(dims), found)
 
 

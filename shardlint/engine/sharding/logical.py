@@ -109,7 +109,8 @@ def _to_mesh(site: Site) -> Value | None:
     if spec is None or (site.name != "logical_to_mesh_axes" and not isinstance(value, SpecValue)):
         return None  # a tree of them
     lists = rules_in_force.lists(site, given.get("rules", NONE))
-    _check_names(site, spec, lists, operand)
+    # that a name without a rule is not split is what some programs ask for here
+    _check_names(site, spec, lists, operand, misspelt=True)
     found = {one.resolve(spec.entries or ()) for one in lists}
     axes = found.pop() if len(found) == 1 else None
     unknown = None if spec.entries is None else (None,) * len(spec.entries)
@@ -195,8 +196,10 @@ def names_in(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecVa
     return None
 
 
-def _check_names(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None) -> bool:
-    """Names that occur twice, and names that no rule mentions. False after a report."""
+def _check_names(
+    site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None, misspelt: bool = False
+) -> bool:
+    """Names that occur twice, and names that no rule mentions; ``misspelt``: only near ones. False after a report."""
     at = operand.at if operand is not None else site.at
     seen: set[str] = set()
     known = frozenset[str]().union(*(one.names for one in lists))
@@ -210,6 +213,8 @@ def _check_names(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand
         seen.add(name)
         if lists and name not in known:
             near = get_close_matches(name, known, 1)
+            if misspelt and not near:
+                continue
             source = next((one.source for one in lists if one.source), "")
             text = f"no rule{' of ' + source if source else ''} mentions the logical axis {name!r}"
             text += f"; did you mean {near[0]!r}?" if near else ": the dimension is not split"

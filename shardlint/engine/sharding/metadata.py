@@ -16,7 +16,7 @@ _KEYS = ("sharding", "sharding_names", "out_sharding")
 
 def check(site: Site) -> None:
     """A variable or a layer that is made: at most as many names as its arrays have dimensions."""
-    if site.qualname in _VARIABLES and site.args:
+    if site.qualname in _VARIABLES and site.args and "eager_sharding" not in site.kwargs:
         for key in _KEYS:
             if key not in site.kwargs:
                 continue
@@ -25,7 +25,7 @@ def check(site: Site) -> None:
             value = site.args[0]
             if spec is None or not _check_names(site, spec, key):
                 continue
-            if isinstance(value, ArrayValue):
+            if isinstance(value, ArrayValue) and value.dims:  # a scalar stands for something else
                 logical.check_rank(site, spec, value, operand)
     for option, rank in layer_names.ranks(site.qualname, site.args, site.kwargs).items():
         spec = logical.names_of(site.kwargs.get(option))

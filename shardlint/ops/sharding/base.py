@@ -112,7 +112,7 @@ class _Operands:
             self.positions.append(position)
             dims = value.dims
             if dims is not None:
-                dims = tuple(Dimension(dim.size, (f"{number}.{k}",)) for k, dim in enumerate(dims))
+                dims = tuple(Dimension(dim.size, (f"{number}.{k}",), dim.label) for k, dim in enumerate(dims))
             return ArrayValue(dims, value.dtype, value.weak, numpy=value.numpy)
         if isinstance(value, SequenceValue):
             return replace(value, items=tuple(self.bare(item, position, True) for item in value.items))
@@ -160,7 +160,7 @@ def _marked(op: Op, value: Value, found: Rule | None) -> Value:
     if isinstance(value, ArrayValue):
         origins = [_origin(dim.axes) for dim in value.dims or ()]
         if value.dims is not None:
-            value = replace(value, dims=tuple(Dimension(dim.size) for dim in value.dims))
+            value = replace(value, dims=tuple(Dimension(dim.size, None, dim.label) for dim in value.dims))
         return unknown(value) if found is None else found(op, value, origins)
     if isinstance(value, SequenceValue):
         return replace(value, items=tuple(_marked(op, item, found) for item in value.items))

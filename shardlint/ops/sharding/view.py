@@ -83,16 +83,16 @@ class View:
 
     def _entered(self, dim: Dimension) -> Dimension:
         if not self.declares:
-            return Dimension(dim.size)
+            return Dimension(dim.size, None, dim.label)
         if dim.axes is None or not self.understood(dim.axes):
             return Dimension(None)
-        return Dimension(self.local_size(dim.size, dim.axes), self.splitting(dim.axes))
+        return Dimension(self.local_size(dim.size, dim.axes), self.splitting(dim.axes), dim.label)
 
     def leave(self, value: ArrayValue) -> ArrayValue:
         """The same array with global sizes."""
         if not value.manual or value.dims is None:
             return value
-        dims = tuple(Dimension(self.global_size(d.size, d.axes or ()), d.axes) for d in value.dims)
+        dims = tuple(Dimension(self.global_size(d.size, d.axes or ()), d.axes, d.label) for d in value.dims)
         return replace(value, dims=dims, manual=False)
 
     def facts(self, facts: Facts, value: ArrayValue) -> Facts:
@@ -105,7 +105,7 @@ class View:
 
 def replicated(value: ArrayValue, constant: bool = False) -> ArrayValue:
     """The array, the same on every device."""
-    dims = None if value.dims is None else tuple(Dimension(dim.size, ()) for dim in value.dims)
+    dims = None if value.dims is None else tuple(Dimension(dim.size, (), dim.label) for dim in value.dims)
     return replace(value, dims=dims, manual=True, numpy=False, pending=frozenset(), unclear=NO_AXIS, constant=constant)
 
 

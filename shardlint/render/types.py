@@ -1,0 +1,50 @@
+"""What ``--show-types`` prints: for every file a table of its locals, or one line each for tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from shardtypes.lang.diagnostics import Place
+
+
+class Shown(Protocol):
+    """The type of one local, and why it is unknown if it is."""
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def why(self) -> str | None: ...
+
+
+def render_types(types: Sequence[Shown], style: str) -> str:
+    """``style`` is the format of the run: ``full`` gives tables, any other lines of ``path:line:column``."""
+    return "".join(_tables(types) if style == "full" else map(_line, types))
+
+
+def _line(shown: Shown) -> str:
+    place = shown.place
+    return f"{place.path}:{place.line}:{place.column}: {shown.name}: {_type(shown)}\n"
+
+
+def _tables(types: Sequence[Shown]) -> Iterator[str]:
+    for path, found in groupby(types, key=lambda shown: shown.place.path):
+        rows = list(found)
+        number = max(len(str(shown.place.line)) for shown in rows)
+        name = min(max(len(shown.name) for shown in rows), 24)
+        yield f"{path}\n"
+        for shown in rows:
+            yield f"  {shown.place.line:>{number}}  {shown.name:<{name}}  {_type(shown)}\n"
+        yield "\n"
+
+
+def _type(shown: Shown) -> str:
+    return f"{shown.text} ({shown.why})" if shown.why else shown.text
