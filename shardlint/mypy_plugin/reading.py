@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mypy.nodes import (
     CallExpr,
+    ComparisonExpr,
     Expression,
     FuncItem,
     IndexExpr,
@@ -22,7 +23,7 @@ from mypy.nodes import (
     Var,
 )
 from mypy.plugin import CheckerPluginInterface
-from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, UnionType, get_proper_type
+from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from shardlint import values as av
 from shardlint.mypy_plugin.forms import read_array
@@ -61,7 +62,33 @@ class Reader:
             read = self._read(node, proper)
             if read is not None:
                 return read
+            if isinstance(proper, Instance) and not self._is_worked_out(node):
+                return av.Unknown("what an operator makes of a value of unknown type")
         return value_of_type(proper, self.known)
+
+    def _is_worked_out(self, node: Expression, depth: int = 0) -> bool:
+        """Whether an expression's type comes from types that mypy knows.
+
+        Where it does not know an operand's (its annotation is wrong, say), ``operand > 0`` still is a ``bool`` to it,
+        by what the number on the other side can do.
+        """
+        if depth > _DEEPEST:
+            return False
+        if isinstance(node, NameExpr) and isinstance(node.node, Var) and node.node.is_inferred:
+            bound = self._bindings.find(node.node, self._functions)
+            return bound is None or bound.item is not None or self._is_worked_out(bound.value, depth + 1)
+        operands: list[Expression] = []
+        if isinstance(node, OpExpr):
+            operands = [node.left, node.right]
+        elif isinstance(node, ComparisonExpr):
+            operands = node.operands
+        elif isinstance(node, UnaryExpr):
+            operands = [node.expr]
+        known = (Instance, LiteralType, TupleType, UnionType, NoneType)
+        return all(
+            isinstance(get_proper_type(self._lookup(operand)), known) and self._is_worked_out(operand, depth + 1)
+            for operand in operands
+        )
 
     def _read(self, node: Expression, typ: ProperType) -> av.Value | None:
         """An expression that is no array and no constant."""
