@@ -107,7 +107,8 @@ def _trace(
         return Verdict(None, f"{name}: {error}")
     checked = f if hasattr(f, "__shardtypes_checked__") else typechecked(f)
     symbolic = _symbolic_sizes(symbols, factors, sizes)
-    silent = _not_compared(parameters, mesh)
+    supposed = [f"{a.parameter.name}={a.value!r}" for a in parameters if a.supposed]
+    silent = "".join(f"; with {text}" for text in supposed) + _not_compared(parameters, mesh)
     try:
         before = dict(_stats._reasons)
         made = _evaluate(checked, parameters, symbolic, mesh)
@@ -168,6 +169,7 @@ class _Argument:
     parameter: inspect.Parameter
     annotation: Any
     value: Any
+    supposed: bool = False  # made from the defaults of its class: what is found holds for these
 
 
 def _kind(error: Exception) -> tuple[type, str]:
@@ -206,8 +208,7 @@ def _parameters(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> 
         elif parameter.default is not parameter.empty:
             continue
         else:
-            what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
-            raise _CannotTell(f"parameter {parameter.name!r} {what} and has no default: give an example")
+            result.append(_Argument(parameter, hint, _of_defaults(parameter, hint), supposed=True))
     return result
 
 
@@ -236,8 +237,25 @@ def _sizes_of_examples(f: Any, parameters: list[_Argument]) -> dict[str, int]:
     return found
 
 
+def _of_defaults(parameter: inspect.Parameter, hint: Any) -> Any:
+    """An object of a dataclass without arrays, such as a configuration, all of whose fields have defaults."""
+    name = parameter.name
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        fields = [field for field in dataclasses.fields(hint) if field.init]
+        missing = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+        if not missing:
+            return hint()
+        raise _CannotTell(f"{hint.__name__}.{missing[0]} has no default: give an example of {name!r}")
+    if name in ("self", "cls") and isinstance(hint, type):
+        raise _CannotTell(
+            f"{hint.__name__} is no pytree_dataclass, so annotations do not make its object: give one as first argument"
+        )
+    what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
+    raise _CannotTell(f"parameter {name!r} {what} and has no default: give an example")
+
+
 def _self_type(f: Any, parameter: inspect.Parameter, signature: inspect.Signature) -> Any:
-    """The class of a method's object, if ``f`` is a method found in its class and that is a ``pytree_dataclass``."""
+    """The class of a method's object, if ``f`` is a method found in its class."""
     inner = inspect.unwrap(f)
     holder, _, _ = getattr(inner, "__qualname__", "").rpartition(".")
     if not holder or parameter.name != next(iter(signature.parameters)):
@@ -245,7 +263,9 @@ def _self_type(f: Any, parameter: inspect.Parameter, signature: inspect.Signatur
     found: Any = sys.modules.get(inner.__module__)
     for part in holder.split("."):
         found = getattr(found, part, None)
-    return found if is_pytree_dataclass(found) else _MISSING
+    if not isinstance(found, type) or isinstance(inspect.getattr_static(found, inner.__name__, None), staticmethod):
+        return _MISSING
+    return found
 
 
 def _need_static_fields(hint: Any, path: str) -> None:
@@ -288,7 +308,10 @@ def _shapes(parameters: list[_Argument]) -> Iterator[Shape]:
     for argument in parameters:
         if argument.value is _MISSING:
             found: list[ArrayType] = []
-            map_type(argument.annotation, lambda a, into=found: into.append(a), many=lambda c, item: item)  # type: ignore[misc]  # a default binds the loop variable
+            try:
+                map_type(argument.annotation, found.append, many=lambda c, item: item)
+            except TypeError as error:  # such as a union: which of its members is meant?
+                raise _CannotTell(f"{error}: give an example of {argument.parameter.name!r}") from None
             yield from map(shape_of_type, found)
 
 

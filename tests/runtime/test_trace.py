@@ -143,9 +143,47 @@ def by_name(xs: dict[str, f32["B"]]) -> f32["B"]:
     return xs["a"]
 
 
-PROVED = [keyed, scanned, many, Layer.apply, Layer.free]
+@dataclasses.dataclass(frozen=True)
+class Config:
+    heads: int = 4
+
+
+@dataclasses.dataclass
+class Partial:
+    heads: int
+
+
+class Plain:
+    def apply(self, x: f32["B"]) -> f32["B"]:
+        return x
+
+    @staticmethod
+    def static(x: f32["B"]) -> f32["B"]:
+        return x
+
+
+def configured(x: f32["B 4"], config: Config) -> f32["B 4"]:
+    return x * config.heads
+
+
+def misconfigured(x: f32["B 4"], config: Config) -> f32["B 4"]:
+    return x[:, : config.heads - 1]
+
+
+def partly(x: f32["B"], config: Partial) -> f32["B"]:
+    return x
+
+
+def either(x: f32["B"] | tuple[f32["B M"], f32["M"]]) -> f32["B"]:
+    return x
+
+
+PROVED = [configured, Plain.static, keyed, scanned, many, Layer.apply, Layer.free]
 TOLD = [
     (Bare.apply, "the static field self.heads has no default: give an example of self"),
+    (partly, "Partial.heads has no default: give an example of 'config'"),
+    (Plain.apply, "Plain is no pytree_dataclass, so annotations do not make its object: give one as first argument"),
+    (either, "the type: the members of f32['B'] | tuple[f32['B M'], f32['M']] are sharded differently"),
     (times, "parameter 'n' is annotated <class 'int'> and has no default: give an example"),
     (grouped, "holds for B=240, M=336, fails for B=11, M=13: cannot reshape"),
     (of_values, "what it does depends on values: Attempted boolean conversion"),
@@ -169,6 +207,13 @@ def test_could_not_tell_and_why(f: Any, why: str) -> None:
     assert verdict.ok is None and not verdict.proved
     assert verdict.reason.startswith(f"{f.__qualname__}: {why}")
     assert verdict.raise_if_failed() is verdict
+
+
+def test_configurations_are_made_of_their_defaults() -> None:
+    assert trace(configured).reason == "configured: holds for all sizes; with config=Config(heads=4)"
+    assert trace(misconfigured).ok is False
+    assert trace(misconfigured, config=Config(5)).proved
+    assert trace(Plain.apply, Plain()).proved and trace(Plain().apply).proved
 
 
 def test_failed_with_the_sizes() -> None:
