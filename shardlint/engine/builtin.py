@@ -43,7 +43,7 @@ def _length(args: list[Value]) -> Value:
         case SequenceValue(items=items) | DictValue(items=items):
             return IntValue(Size.const(len(items)))
         case ArrayValue(dims=dims) if dims:
-            return IntValue(None if args[0].manual and dims[0].axes != () else dims[0].size)
+            return IntValue(dims[0].size)
         case Literal(value=str() | bytes() as text):
             return IntValue(Size.const(len(text)))
         case _:

@@ -105,15 +105,10 @@ def same(ctx: OpContext, a: Size | None, b: Size | None) -> bool:
     return a is not None and b is not None and isinstance(compare(a, b, ctx.facts), Equal)
 
 
-def local_view_differs(a: ArrayValue, a_dim: Dimension, b: ArrayValue, b_dim: Dimension) -> bool:
-    """Whether, inside shard_map, the per-device sizes are not comparable through the global ones."""
-    return (a.manual or b.manual) and a_dim.axes != b_dim.axes
-
-
 def seen_size(value: ArrayValue, i: int) -> Size | None:
-    """The size of a dimension as the code around sees it: inside shard_map that of one that may be split is hidden."""
+    """The size of one dimension of an array of known rank."""
     assert value.dims is not None
-    return None if value.manual and value.dims[i].axes != () else value.dims[i].size
+    return value.dims[i].size
 
 
 def pick(a: Size, b: Size) -> Size:
@@ -155,7 +150,6 @@ def broadcast_dims(
     """The dimensions that arrays broadcast to; None where a rank is not known. Raises OpError where they cannot."""
     result: Dims = ()
     unknown = False
-    manual = any(operand.manual for operand in operands)
     for i, operand in enumerate(operands):
         if operand.dims is None:
             unknown = True
@@ -164,9 +158,6 @@ def broadcast_dims(
         out = list(long)
         for k, dim in enumerate(short, start=len(long) - len(short)):
             other = long[k]
-            if manual and dim.axes != other.axes and ONE not in (dim.size, other.size):
-                out[k] = Dimension(None)
-                continue
             merged = broadcast_dimension(ctx, other, dim)
             if not isinstance(merged, Dimension):
                 previous = next(o for o in operands[:i] if _clashes(ctx, o, operand, k - len(long)))
@@ -215,7 +206,8 @@ def result_dtype(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext)
         try:
             promoted = dtypes.promote(name, weak, operand.dtype, operand.weak, ctx.x64)
         except dtypes.NoPromotion:
-            message = f"{call_name}: {name} and {operand.dtype} have no implicit promotion; cast one with .astype"
+            both = f"{dtypes.written(name)} and {dtypes.written(operand.dtype)}"
+            message = f"{call_name}: {both} have no implicit promotion; cast one with .astype"
             raise OpError("ST212", message) from None
         if promoted is None:
             return None, False
@@ -229,7 +221,7 @@ def elementwise(
     """Broadcast and promote: the result of an elementwise function that keeps the promoted dtype."""
     dims = broadcast_dims(call_name, operands, ctx, code)
     dtype, weak = result_dtype(call_name, operands, ctx)
-    return ArrayValue(dims, dtype, weak, merge_pending(operands, kind), any(o.manual for o in operands))
+    return ArrayValue(dims, dtype, weak, merge_pending(operands, kind))
 
 
 # --- axes ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from shardlint.ops.arrays import (
     different,
     dtype_argument,
     elementwise,
-    local_view_differs,
     merge_dims,
     merge_pending,
     one_axis,
@@ -32,18 +31,9 @@ from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size
 
 
-def contracted_pending(operands: list[ArrayValue], contracted: list[Dimension]) -> frozenset[str] | None:
-    """A contraction over a sharded dimension leaves a sum pending in the per-device view; otherwise it is linear."""
-    if any(o.manual for o in operands) and any(dim.axes != () for dim in contracted):
-        return None
-    return merge_pending(operands, "multiply")
-
-
-def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimension, ...] | None,
-                       contracted: list[Dimension]) -> ArrayValue:  # fmt: skip
+def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimension, ...] | None) -> ArrayValue:
     """The array of these dimensions, dtype promoted or as ``preferred_element_type`` says."""
-    pending = contracted_pending(operands, contracted)
-    result = ArrayValue(dims, pending=pending, manual=any(o.manual for o in operands))
+    result = ArrayValue(dims, pending=merge_pending(operands, "multiply"))
     preferred, given = dtype_argument(call, call.get("preferred_element_type"))
     if given:
         return with_dtype(result, preferred)
@@ -59,8 +49,6 @@ def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimen
 def check_contracted(call: Call, a: ArrayValue, i: int, b: ArrayValue, k: int) -> None:
     """Dimension ``i`` of ``a`` must be dimension ``k`` of ``b``."""
     assert a.dims is not None and b.dims is not None
-    if local_view_differs(a, a.dims[i], b, b.dims[k]):
-        return
     witness = different(call.ctx, a.dims[i].size, b.dims[k].size)
     if witness is not None:
         left, right = shown_size(a.dims[i].size), shown_size(b.dims[k].size)
@@ -77,7 +65,7 @@ def matmul(call: Call) -> Value:
         if operand.dims == ():
             raise OpError("ST204", f"{call.name}: operand {i} is a scalar; multiply with *", operand=i)
     if a.dims is None or b.dims is None:
-        return contraction_result(call, [a, b], None, [Dimension(None)])
+        return contraction_result(call, [a, b], None)
     k = len(b.dims) - 2 if len(b.dims) > 1 else 0
     check_contracted(call, a, len(a.dims) - 1, b, k)
     batch_a, batch_b = a.dims[:-2], b.dims[:-2]
@@ -88,7 +76,7 @@ def matmul(call: Call) -> Value:
         raise OpError("ST204", message, error.witness) from None
     assert batch is not None
     dims = batch + (a.dims[-2:-1] if len(a.dims) > 1 else ()) + (b.dims[-1:] if len(b.dims) > 1 else ())
-    return contraction_result(call, [a, b], dims, [a.dims[-1], b.dims[k]])
+    return contraction_result(call, [a, b], dims)
 
 
 @model("a, b, *, precision=None, preferred_element_type=None, out_sharding=None", "jax.numpy.dot")
@@ -97,13 +85,13 @@ def dot(call: Call) -> Value:
     """The last dimension of ``a`` with the second to last (``inner``: last) of ``b``; a scalar multiplies."""
     a, b = arrays(call, "a", "b")
     if a.dims is None or b.dims is None:
-        return contraction_result(call, [a, b], None, [Dimension(None)])
+        return contraction_result(call, [a, b], None)
     if a.dims == () or b.dims == ():
-        return contraction_result(call, [a, b], a.dims or b.dims, [])
+        return contraction_result(call, [a, b], a.dims or b.dims)
     k = len(b.dims) - 1 if call.last == "inner" or len(b.dims) == 1 else len(b.dims) - 2
     check_contracted(call, a, len(a.dims) - 1, b, k)
     dims = a.dims[:-1] + b.dims[:k] + b.dims[k + 1 :]
-    return contraction_result(call, [a, b], dims, [a.dims[-1], b.dims[k]])
+    return contraction_result(call, [a, b], dims)
 
 
 @model("a, b, *, precision=None, preferred_element_type=None", "jax.numpy.vdot")
@@ -112,7 +100,7 @@ def vdot(call: Call) -> Value:
 
     a, b = arrays(call, "a", "b")
     check_contracted(call, with_dims(a, flattened(a)), 0, with_dims(b, flattened(b)), 0)
-    return contraction_result(call, [a, b], (), [Dimension(None)])
+    return contraction_result(call, [a, b], ())
 
 
 @model("a, b, out=None", "jax.numpy.outer")
@@ -121,7 +109,7 @@ def outer(call: Call) -> Value:
 
     a, b = arrays(call, "a", "b")
     dims = [*(flattened(a) or ()), *(flattened(b) or ())]
-    return contraction_result(call, [a, b], tuple(dims), [])
+    return contraction_result(call, [a, b], tuple(dims))
 
 
 @model("x1, x2, /, *, axis=-1, precision=None, preferred_element_type=None", "jax.numpy.vecdot")
@@ -131,20 +119,20 @@ def vecdot(call: Call) -> Value:
         return UNKNOWN_ARRAY
     check_contracted(call, a, len(a.dims) - 1, b, len(b.dims) - 1)
     batch = broadcast_dims(call.name, [with_dims(a, a.dims[:-1]), with_dims(b, b.dims[:-1])], call.ctx)
-    return contraction_result(call, [a, b], batch, [a.dims[-1], b.dims[-1]])
+    return contraction_result(call, [a, b], batch)
 
 
 @model("a, b, axes=2, *, precision=None, preferred_element_type=None, out_sharding=None", "jax.numpy.tensordot")
 def tensordot(call: Call) -> Value:
     a, b = arrays(call, "a", "b")
     if a.dims is None or b.dims is None:
-        return contraction_result(call, [a, b], None, [Dimension(None)])
+        return contraction_result(call, [a, b], None)
     pairs = tensordot_pairs(call, a, b)
     for i, k in zip(*pairs, strict=True):
         check_contracted(call, a, i, b, k)
     left = tuple(dim for i, dim in enumerate(a.dims) if i not in pairs[0])
     right = tuple(dim for i, dim in enumerate(b.dims) if i not in pairs[1])
-    return contraction_result(call, [a, b], left + right, [a.dims[i] for i in pairs[0]])
+    return contraction_result(call, [a, b], left + right)
 
 
 def tensordot_pairs(call: Call, a: ArrayValue, b: ArrayValue) -> list[list[int]]:
@@ -255,18 +243,17 @@ def contract(call: Call, text: str, equation: Equation, operands: list[ArrayValu
             position += 1
             _bind(call, text, equation, letter, i, dim, operands, bound)
     batch = broadcast_dims(call.name, ellipses, call.ctx, "ST205") if ellipses else ()
-    contracted = [dim for letter, (_, dim) in bound.items() if letter not in equation.output]
     if "..." not in equation.output and batch:
-        return contraction_result(call, operands, None, contracted)  # an error, or a sum, by release
+        return contraction_result(call, operands, None)  # an error, or a sum, by release
     if batch is None and "..." in equation.output:
-        return contraction_result(call, operands, None, contracted)
+        return contraction_result(call, operands, None)
     dims: list[Dimension] = []
     for letter in equation.output:
         if letter == "...":
             dims.extend(batch or ())
         else:
             dims.append(bound[letter][1] if letter in bound else Dimension(None))
-    return contraction_result(call, operands, tuple(dims), contracted)
+    return contraction_result(call, operands, tuple(dims))
 
 
 def _term(letters: tuple[str, ...]) -> str:
@@ -287,18 +274,17 @@ def _bind(call: Call, text: str, equation: Equation, letter: str, i: int, dim: D
         return
     if dim.size == 1 and not call.qualname.startswith("einops"):
         return
-    if not local_view_differs(operands[first], before, operands[i], dim):
-        witness = different(call.ctx, before.size, dim.size)
-        if witness is not None:
-            left, right = shown_size(before.size), shown_size(dim.size)
-            where = f"operand {first}" if first != i else f"the same operand {i}"
-            message = (
-                f"{call.name}: '{letter}' of '{text}' is {left} in {where}, {shown(operands[first])}, "
-                f"and {right} in operand {i}, {shown(operands[i])}"
-            )
-            shapes = [None if operand.dims is None else sizes_of(operand) for operand in operands]
-            message += advice.einsum(equation.inputs, shapes)
-            raise OpError("ST205", message, _not_one(call, before.size, dim.size, witness), i + 1)
+    witness = different(call.ctx, before.size, dim.size)
+    if witness is not None:
+        left, right = shown_size(before.size), shown_size(dim.size)
+        where = f"operand {first}" if first != i else f"the same operand {i}"
+        message = (
+            f"{call.name}: '{letter}' of '{text}' is {left} in {where}, {shown(operands[first])}, "
+            f"and {right} in operand {i}, {shown(operands[i])}"
+        )
+        shapes = [None if operand.dims is None else sizes_of(operand) for operand in operands]
+        message += advice.einsum(equation.inputs, shapes)
+        raise OpError("ST205", message, _not_one(call, before.size, dim.size, witness), i + 1)
     bound[letter] = (first, merge_dims(call.ctx, before, dim))
 
 
@@ -332,7 +318,7 @@ def dot_general(call: Call) -> Value:
     dims = tuple(merge_dims(call.ctx, x.dims[i], y.dims[k]) for i, k in zip(bx, by, strict=True))
     dims += tuple(dim for i, dim in enumerate(x.dims) if i not in cx + bx)
     dims += tuple(dim for i, dim in enumerate(y.dims) if i not in cy + by)
-    return contraction_result(call, [x, y], dims, [x.dims[i] for i in cx])
+    return contraction_result(call, [x, y], dims)
 
 
 def dimension_numbers(value: Value) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]] | None:
@@ -362,7 +348,7 @@ def lax_dot(call: Call) -> Value:
     if not a.dims or not b.dims or len(a.dims) > 2 or len(b.dims) > 2:
         return UNKNOWN_ARRAY
     check_contracted(call, a, len(a.dims) - 1, b, 0)
-    return contraction_result(call, [a, b], a.dims[:-1] + b.dims[1:], [a.dims[-1]])
+    return contraction_result(call, [a, b], a.dims[:-1] + b.dims[1:])
 
 
 @model("a, b, axisa=-1, axisb=-1, axisc=-1, axis=None", "jax.numpy.cross")
@@ -379,13 +365,12 @@ def matrix_vector(call: Call) -> Value:
     """(…, m, n) with (…, n), or (…, n) with (…, n, m)."""
     a, b = arrays(call, "x1", "x2")
     if a.dims is None or b.dims is None:
-        return contraction_result(call, [a, b], None, [Dimension(None)])
+        return contraction_result(call, [a, b], None)
     big, small = (a, b) if call.last == "matvec" else (b, a)
     assert big.dims is not None and small.dims is not None
     if len(big.dims) < 2 or not small.dims:
         raise OpError("ST204", f"{call.name}: shapes {shown(a)} and {shown(b)}; a matrix and a vector at least")
-    k = len(big.dims) - (1 if call.last == "matvec" else 2)
     check_contracted(call, a, len(a.dims) - 1, b, len(b.dims) - (1 if call.last == "matvec" else 2))
     batch = broadcast_dims(call.name, [with_dims(big, big.dims[:-2]), with_dims(small, small.dims[:-1])], call.ctx)
     kept = big.dims[-2] if call.last == "matvec" else big.dims[-1]
-    return contraction_result(call, [a, b], None if batch is None else (*batch, kept), [big.dims[k]])
+    return contraction_result(call, [a, b], None if batch is None else (*batch, kept))

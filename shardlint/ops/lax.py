@@ -202,7 +202,7 @@ def batch_matmul(call: Call) -> Value:
         raise OpError("ST204", f"{call.name}: shapes {shown(a)} and {shown(b)}; ranks are equal and at least 2")
     agree(call, [with_dims(a, a.dims[:-2]), with_dims(b, b.dims[:-2])], None)
     check_contracted(call, a, len(a.dims) - 1, b, len(b.dims) - 2)
-    return contraction_result(call, [a, b], (*a.dims[:-1], b.dims[-1]), [a.dims[-1]])
+    return contraction_result(call, [a, b], (*a.dims[:-1], b.dims[-1]))
 
 
 @model("lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None", "jax.lax.ragged_dot")
@@ -214,7 +214,7 @@ def ragged_dot(call: Call) -> Value:
     check_contracted(call, a, 1, b, 1)
     if groups.dims is not None and len(groups.dims) == 1 and is_none(call["group_offset"]):
         check_contracted(call, groups, 0, b, 0)
-    return with_dtype(contraction_result(call, [a, b], (a.dims[0], b.dims[2]), [a.dims[1]]), None)
+    return with_dtype(contraction_result(call, [a, b], (a.dims[0], b.dims[2])), None)
 
 
 @model("a, b, shape", "jax.lax.rng_uniform")
