@@ -74,6 +74,17 @@ def in_shard_map(f: Any, values: Any) -> Any:
     return jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P(), out_specs=P()))(*values)
 
 
+def in_custom_vjp(f: Any) -> Any:
+    """``f`` where JAX takes the derivative that it is given."""
+
+    @jax.custom_vjp
+    def g(*values: Any) -> Any:
+        return f(*values)
+
+    g.defvjp(lambda *values: (f(*values), values), lambda values, ct: tuple(jnp.zeros_like(v) for v in values))
+    return lambda *values: jax.grad(lambda *v: g(*v).sum())(*values)
+
+
 TRANSFORMATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "eager": lambda f, v: f(*v),
     "jit": lambda f, v: jax.jit(f)(*v),
@@ -85,6 +96,9 @@ TRANSFORMATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "cond": lambda f, v: jax.lax.cond(True, f, f, *v),
     "grad": lambda f, v: jax.grad(lambda *v: f(*v).sum())(*v),
     "remat": lambda f, v: jax.checkpoint(f)(*v),
+    "custom_vjp": lambda f, v: in_custom_vjp(f)(*v),
+    "nested jit": lambda f, v: jax.jit(lambda *v: jax.jit(f)(*v))(*v),
+    "fori": lambda f, v: jax.lax.fori_loop(0, 2, lambda _, c: (f(*c), *c[1:]), v),
 }
 
 
@@ -99,7 +113,9 @@ def test_shapes_and_dtypes(case: str, transformation: str) -> None:
     assert lines[1].startswith("  declared ") and lines[2].startswith(f"  actual   {actual}")
     if case in ("size", "expression", "result"):
         where = f"{case}: parameter 'x', dimension 1"
-        assert lines[3] == f"  M = 12, bound by {where}"
+        assert f"  M = 12, bound by {where}" in lines[3:]
+    advice = {"rank": "number of dimensions", "dtype": ".astype(jax.numpy.int32)", "constant": "the declared size"}
+    assert advice.get(case, "pass arrays that agree in ") in lines[-1]
 
 
 @st.typechecked
@@ -135,6 +151,11 @@ PLACED: dict[str, Callable[[Any, Any], Any]] = {
     "vmap in jit": lambda f, x: jax.jit(jax.vmap(lambda x: f(x), in_axes=2))(x[:, :, None]),
     "scan in jit": lambda f, x: jax.jit(lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])(x),
     "remat in jit": lambda f, x: jax.jit(jax.checkpoint(lambda x: f(x)))(x),
+    "custom_vjp in jit": lambda f, x: jax.jit(lambda x: in_custom_vjp(f)(x))(x),
+    "while in jit": lambda f, x: jax.jit(lambda x: jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: f(x), x))(x),
+    "scan": lambda f, x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+    "cond": lambda f, x: jax.lax.cond(x.sum() > 0, lambda x: f(x), lambda x: x * 2, x),
+    "remat": lambda f, x: jax.checkpoint(lambda x: f(x))(x),
 }
 
 
@@ -148,7 +169,9 @@ def test_shardings(auto_mesh: Mesh, case: str, transformation: str) -> None:
             PLACED[transformation](f, x)
     text = str(caught.value)
     assert text.startswith(f"{case}: parameter 'x': {message}\n  declared f32['")
-    assert "actual   f32[" in text and "d=2, t=4" in text
+    axes = ["/".join(str(part) for part in (n, *entries[i : i + 1])) for i, n in enumerate(shape)]
+    assert f"  actual   f32[{', '.join(axes)}] on mesh d=2, t=4\n" in text
+    assert ", bound here\n" in text
     assert text.splitlines()[-1].strip().startswith(("place it with", "correct the annotation"))
 
 

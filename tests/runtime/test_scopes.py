@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+import typeguard
 
 import shardtypes as st
 from shardtypes import f32
@@ -177,7 +178,7 @@ def test_recursion_shares_one_table_unless_it_is_scoped() -> None:
         return x.sum() if x.shape[0] == 1 else own(x[1:])
 
     assert own(jnp.ones(3)) == 1
-    with pytest.raises(st.ShapeError, match=r"bound by .*shared: parameter 'x'"):
+    with pytest.raises(st.ShapeError, match=r"(?s)bound by .*shared: parameter 'x'.*if the callee means another size"):
         shared(jnp.ones(3))
 
 
@@ -231,3 +232,36 @@ def test_properties() -> None:
 
     with pytest.raises(st.ShapeError, match=r"Pair\.wrong: the result"):
         _ = Pair().wrong
+
+
+@typeguard.typechecked
+def _pair(x: f32["B"], y: f32["B"]) -> f32["B"]:
+    return x
+
+
+@typeguard.typechecked
+def _again(x: f32["B"]) -> f32["B"]:
+    return x if x.shape[0] == 1 else _again(x[1:])
+
+
+def test_under_typeguards_decorator_too_a_failed_call_binds_nothing() -> None:
+    with st.Scope() as scope:
+        with pytest.raises(st.ShapeError, match="expected B = 2"):
+            _pair(jnp.ones(2), jnp.ones(3))
+        assert scope.sizes == {}
+    with pytest.raises(st.ShapeError, match="if the callee means another size"):
+        _again(jnp.ones(3))
+
+
+def test_a_failed_coroutine_binds_nothing() -> None:
+    @st.typechecked
+    async def pair(x: f32["B"], y: f32["B"]) -> f32["B"]:
+        return x
+
+    async def main() -> None:
+        with st.Scope() as scope:
+            with pytest.raises(st.ShapeError, match="expected B = 2"):
+                await pair(jnp.ones(2), jnp.ones(3))
+            assert scope.sizes == {}
+
+    asyncio.run(main())
