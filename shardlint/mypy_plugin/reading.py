@@ -74,7 +74,10 @@ class Reader:
         """
         if depth > _DEEPEST:
             return False
-        if isinstance(node, NameExpr) and isinstance(node.node, Var) and node.node.is_inferred:
+        known = (Instance, LiteralType, TupleType, UnionType, NoneType)
+        if isinstance(node, NameExpr) and isinstance(node.node, Var):
+            if not node.node.is_inferred:
+                return isinstance(get_proper_type(node.node.type), known)
             bound = self._bindings.find(node.node, self._functions)
             return bound is None or bound.item is not None or self._is_worked_out(bound.value, depth + 1)
         operands: list[Expression] = []
@@ -84,7 +87,6 @@ class Reader:
             operands = node.operands
         elif isinstance(node, UnaryExpr):
             operands = [node.expr]
-        known = (Instance, LiteralType, TupleType, UnionType, NoneType)
         return all(
             isinstance(get_proper_type(self._lookup(operand)), known) and self._is_worked_out(operand, depth + 1)
             for operand in operands
