@@ -20,7 +20,7 @@ def permuted(before: Value, after: Value) -> str | None:
         return None
     if sum(size.constant is None for size in source) < 2:
         return None
-    if _contiguous(source, target) or not _regroups(source, target):
+    if _contiguous(source, target) or not _regroups(source, target) or _splits(source, target):
         return None
     shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
     return f"reshape from {shapes[0]!r} to {shapes[1]!r} keeps the order of the elements: transpose the dimensions"
@@ -51,6 +51,25 @@ def _contiguous(source: list[Size], target: list[Size]) -> bool:
         else:
             return False
     return i == len(source)
+
+
+def _splits(source: list[Size], target: list[Size]) -> bool:
+    """Whether a dimension may be meant as two, the first of which ends a dimension of the target: in
+    ``(n, a*n, b)`` to ``(n*a, n*b)`` the blocks stay where they are."""
+    front = list(source)
+    for size in target:
+        taken = Size.const(1)
+        while front and (size // (taken * front[0])) * taken * front[0] == size:
+            taken = taken * front.pop(0)
+        rest = size.divides_exactly(taken)
+        if rest is None:
+            return False
+        if rest != 1:
+            remains = front[0].divides_exactly(rest) if front else None
+            if remains is None:
+                return False
+            front[0] = remains
+    return not front
 
 
 def _regroups(source: list[Size], target: list[Size]) -> bool:

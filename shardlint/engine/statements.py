@@ -328,8 +328,11 @@ def _for(it: Interpreter, frame: Frame, node: ir.For) -> None:
 
 
 def _element(expr: ir.Expr, source: Value) -> Value:
-    if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) and expr.func.id in ("range", "enumerate"):
-        return IntValue(None) if expr.func.id == "range" else SequenceValue((IntValue(None), element(source)))
+    name = expr.func.id if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) else ""
+    if name == "range":
+        return IntValue(None)
+    if name == "enumerate" and isinstance(source, Unknown):
+        return SequenceValue((IntValue(None), source))
     return element(source)
 
 

@@ -4,11 +4,13 @@ A ``Size`` is an integer polynomial over *atoms*: symbols, and the floor divisio
 simplify. It is kept in a normal form, so that two sizes written differently but equal by the laws below are one value:
 ring laws; ``x % d == x - d*(x//d)``; ``(q*d + r)//d == q + r//d``; ``(g*a)//(g*b) == a//b``;
 ``(x//a)//b == x//(a*b)``. Symbols stand for integers of at least 1; a symbol whose name starts with ``?`` is opaque:
-it may be any integer and may coincide with any other size.
+it may be any integer and may coincide with any other size. What is made of more than ``MAX_WEIGHT`` names and
+operations is given up as such a symbol: forty sums multiplied are more terms than a computer holds.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from typing import Literal, TypeAlias
 
 Operation: TypeAlias = Literal["//", "min", "max"]
 Monomial: TypeAlias = "tuple[Atom, ...]"  # sorted, an atom repeated for each power
+MAX_WEIGHT = 2000
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class Atom:
     def key(self) -> str:
         """What atoms are ordered by; distinct atoms have distinct keys."""
         return self.name if not self.op else f"~{self.op}({','.join(map(repr, self.args))})"
+
+    @cached_property
+    def weight(self) -> int:
+        """How many names and operations it is made of, twice as many for each operation around them: that is what it
+        takes to look for bounds in them."""
+        return 1 + 2 * sum(arg.weight for arg in self.args)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -48,7 +57,7 @@ class Size:
     Build one with ``Size.of('B')``, ``Size.of(3)`` and the operators ``+ - * // %``.
     """
 
-    __slots__ = ("_hash", "_repr", "_symbols", "terms")
+    __slots__ = ("_hash", "_repr", "_symbols", "_weight", "terms")
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
@@ -59,6 +68,7 @@ class Size:
         self._hash = hash(self.terms)
         self._repr: str | None = None
         self._symbols: frozenset[str] | None = None
+        self._weight: int | None = None
 
     # --- making -------------------------------------------------------------------------------------------------
 
@@ -84,12 +94,12 @@ class Size:
     @staticmethod
     def minimum(*sizes: int | Size) -> Size:
         """The least of the given sizes."""
-        return _extremum("min", [Size.of(s) for s in sizes])
+        return _bounded(_extremum("min", [Size.of(s) for s in sizes]))
 
     @staticmethod
     def maximum(*sizes: int | Size) -> Size:
         """The greatest of the given sizes."""
-        return _extremum("max", [Size.of(s) for s in sizes])
+        return _bounded(_extremum("max", [Size.of(s) for s in sizes]))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -130,6 +140,13 @@ class Size:
         """Whether an opaque symbol is in it."""
         return any(name.startswith("?") for name in self.symbols)
 
+    @property
+    def weight(self) -> int:
+        """How much it takes to compute with this size: its terms, names and operations."""
+        if self._weight is None:
+            self._weight = sum(1 + sum(atom.weight for atom in monomial) for monomial, _ in self.terms)
+        return self._weight
+
     def operations(self) -> Iterable[Atom]:
         """All operation atoms, outermost first."""
         for atom in sorted(self.atoms):
@@ -169,7 +186,7 @@ class Size:
         terms = dict(self.terms)
         for monomial, coefficient in Size.of(other).terms:
             terms[monomial] = terms.get(monomial, 0) + coefficient
-        return Size(terms)
+        return _bounded(Size(terms))
 
     def __neg__(self) -> Size:
         return Size({m: -c for m, c in self.terms})
@@ -183,10 +200,10 @@ class Size:
             for m2, c2 in Size.of(other).terms:
                 product = tuple(sorted(m1 + m2)) if m1 and m2 else m1 or m2
                 terms[product] = terms.get(product, 0) + c1 * c2
-        return Size(terms)
+        return _bounded(Size(terms))
 
     def __floordiv__(self, other: int | Size) -> Size:
-        return _floordiv(self, Size.of(other))
+        return _bounded(_floordiv(self, Size.of(other)))
 
     def __mod__(self, other: int | Size) -> Size:
         divisor = Size.of(other)
@@ -238,6 +255,12 @@ class Size:
         low = _lower(self)
         return low is not None and low >= 0
 
+
+def _bounded(size: Size) -> Size:
+    """The size itself; one too large to compute with as an opaque symbol, the same one whenever it is met again."""
+    if size.weight <= MAX_WEIGHT:
+        return size
+    return Size.symbol(f"?{hashlib.blake2b(repr(size).encode(), digest_size=8).hexdigest()}")
 
 
 def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:

@@ -192,3 +192,21 @@ def test_sizes_travel_between_processes() -> None:
 def test_division_by_zero_is_pythons_error() -> None:
     with pytest.raises(ZeroDivisionError):
         B // Size.of(0)
+
+
+def test_what_is_too_large_to_compute_with_is_given_up() -> None:
+    """Forty sums multiplied are more terms than there is memory: an opaque size, the same one every time."""
+
+    def product(count: int) -> Size:
+        size = Size.of(1)
+        for index in range(count):
+            size = size * (Size.of(f"D{index % 12}") + Size.of(f"D{(index * 5 + 1) % 12}") + index)
+        return size
+
+    assert not product(3).is_opaque
+    assert product(40).is_opaque
+    assert product(40) == product(40) != product(41)
+    nested = Size.of("A")
+    for index in range(500):
+        nested = (nested * Size.of("B") + index) // (Size.of("C") + index)
+    assert nested.is_opaque
