@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
     as_array,
+    broadcast_dims,
     different,
     dims_of,
     dtype_argument,
@@ -30,7 +33,7 @@ from shardlint.ops.registry import (
     static_bool,
     static_int,
 )
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
+from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Unknown, Value
 from shardtypes.lang import Size
 
 
@@ -64,6 +67,8 @@ def full(call: Call) -> Value:
     name, given = dtype_argument(call, call["dtype"])
     fill = as_array(call["fill_value"], call.ctx.x64) or UNKNOWN_ARRAY
     sizes = sizes_argument(call["shape"])
+    if call.qualname == "jax.lax.full" and fill.dims:
+        raise OpError("ST204", f"{call.name} fills with a scalar, got shape {shown(fill)}", operand=1)
     if sizes is not None and fill.dims:
         broadcast_onto(call, fill, sizes)
     return made(call, sizes, name, False) if given else made(call, sizes, fill.dtype, fill.weak)
@@ -138,7 +143,21 @@ def arange(call: Call) -> Value:
         if is_none(call["stop"]):
             start, stop = Size.const(0), start
         length = _range_length(start, stop, Size.const(1) if is_none(call["step"]) else step)
+    elif all(isinstance(value, Literal) or static_int(value) is not None for value in given):
+        length = _float_range_length([call[part] for part in ("start", "stop", "step")])
     return made(call, [length], name)
+
+
+def _float_range_length(parts: list[Value]) -> Size | None:
+    """``jnp.arange(0, 1, 0.1)``: a step begun counts."""
+    numbers = [part.value if isinstance(part, Literal) else static_int(part) for part in parts]
+    start, stop, step = (float(n) if isinstance(n, (int, float)) else None for n in numbers)
+    if stop is None:
+        start, stop = 0.0, start
+    step = 1.0 if step is None else step
+    if start is None or stop is None or not step:
+        return None
+    return Size.const(max(0, math.ceil((stop - start) / step)))
 
 
 def _range_length(start: Size | None, stop: Size | None, step: Size | None) -> Size | None:
@@ -158,11 +177,18 @@ def _range_length(start: Size | None, stop: Size | None, step: Size | None) -> S
 @model("start, stop, num=50, endpoint=True, dtype=None, axis=0", "jax.numpy.geomspace")
 def linspace(call: Call) -> Value:
     start, stop = array(call, "start"), array(call, "stop")
-    if start.dims != () or stop.dims != () or static_bool(call.get("retstep")) is True:
+    if static_bool(call.get("retstep")) is True:
         raise UnknownArgument
     if "retstep" in call.args and static_bool(call["retstep"]) is None:
         return Unknown("retstep is not known")
     name, given = dtype_argument(call, call["dtype"])
+    if start.dims != () or stop.dims != ():
+        dims, axis = broadcast_dims(call.name, [start, stop], call.ctx), static_int(call["axis"])
+        if dims is None or axis is None or not -len(dims) - 1 <= axis <= len(dims):
+            raise UnknownArgument
+        at = axis % (len(dims) + 1)
+        count = made(call, [size_of(call["num"])], None).dims or ()
+        return ArrayValue((*dims[:at], *count, *dims[at:]), name if given else None)
     if not given:
         weak = start.weak and stop.weak
         concrete = dtypes.is_kind(start.dtype, "bool", "complex") is False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardlint import dtypes
-from shardlint.ops.arrays import UNKNOWN_ARRAY, array, as_array, dtype_name, result_dtype, with_dtype
+from shardlint.ops.arrays import UNKNOWN_ARRAY, array, as_array, broadcast_dims, dtype_name, result_dtype, with_dtype
 from shardlint.ops.creation import nested
 from shardlint.ops.elementwise import names
 from shardlint.ops.members import attribute
@@ -62,6 +62,11 @@ def something(call: Call) -> Value:
 def yes_or_no(call: Call) -> Value:
     """A bool that depends on values or dtypes; ``array_equal`` of JAX gives an array."""
     if call.last in ("array_equal", "array_equiv") and call.qualname.startswith("jax."):
+        if call.last == "array_equiv":
+            try:
+                broadcast_dims(call.name, [array(call, "a1"), array(call, "a2")], call.ctx)
+            except OpError:
+                return Unknown("False, or an error where an array is empty")
         return ArrayValue((), "bool", False, frozenset())
     return ScalarValue("bool")
 
@@ -126,6 +131,8 @@ def scalar_type(call: Call) -> Value:
     name = dtypes.dtype_from_name(call.last, x64=numpy or call.ctx.x64)
     value = call["x"] if is_number(call["x"]) else nested(call, call["x"])
     known = as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
+    if name in ("int2", "int4", "uint2", "uint4") and is_number(call["x"]):
+        name = None  # some numbers are out of range
     return ArrayValue(known.dims, name, False, known.pending, numpy=numpy)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardlint import dtypes
 from shardlint.ops.arrays import (
@@ -10,6 +10,7 @@ from shardlint.ops.arrays import (
     array,
     different,
     dtype_argument,
+    product,
     seen_size,
     shown,
     shown_size,
@@ -18,7 +19,16 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.elementwise import cleared
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int, static_str
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_bool,
+    static_int,
+    static_str,
+)
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size
 
@@ -146,18 +156,25 @@ def convolution(call: Call) -> Value:
     if groups is None or batches != 1 or groups < 1:
         return unknown
     _check_features(call, lhs, rhs, layout, groups)
+    windows = [seen_size(rhs, layout.rhs[i + 2]) for i in range(count)]
+    return with_dims(_result(call, lhs, rhs), _slid(call, lhs, layout, windows, rhs.dims[layout.rhs[0]]))
+
+
+def _slid(call: Call, lhs: ArrayValue, layout: Layout, windows: Sizes, features: Dimension) -> tuple[Dimension, ...]:
+    """The dimensions after windows of these sizes went over the input."""
+    assert lhs.dims is not None
+    count = len(windows)
     strides = _numbers(call, "window_strides", count)
     stretched = _numbers(call, "lhs_dilation", count) if "lhs_dilation" in call.args else [ONE] * count
     spread = _numbers(call, "rhs_dilation", count) if "rhs_dilation" in call.args else [ONE] * count
     padding = _paddings(call, count)
     dims = list(lhs.dims)
     dims[layout.out[0]] = lhs.dims[layout.lhs[0]]
-    dims[layout.out[1]] = rhs.dims[layout.rhs[0]]
-    for i in range(count):
+    dims[layout.out[1]] = features
+    for i, window in enumerate(windows):
         size = _dilated(seen_size(lhs, layout.lhs[i + 2]), stretched[i])
-        window = _dilated(seen_size(rhs, layout.rhs[i + 2]), spread[i])
-        dims[layout.out[i + 2]] = _space(size, window, strides[i], padding, i)
-    return with_dims(_result(call, lhs, rhs), tuple(dims))
+        dims[layout.out[i + 2]] = _space(size, _dilated(window, spread[i]), strides[i], padding, i)
+    return tuple(dims)
 
 
 def _space(size: Size | None, window: Size | None, stride: Size | None,
@@ -179,7 +196,7 @@ def _result(call: Call, lhs: ArrayValue, rhs: ArrayValue) -> ArrayValue:
     usual = lhs.dtype == rhs.dtype and dtypes.is_kind(lhs.dtype, "floating") and not (lhs.weak or rhs.weak)
     out = cleared(lhs) if rhs.pending == frozenset() else ArrayValue(lhs.dims)
     if lhs.dtype in dtypes.CONCRETE and rhs.dtype in dtypes.CONCRETE and lhs.dtype != rhs.dtype:
-        if not (lhs.weak or rhs.weak) and call.last != "conv_transpose":
+        if not (lhs.weak or rhs.weak):
             raise OpError("ST212", f"{call.name}: an input of {lhs.dtype} and a kernel of {rhs.dtype}; cast one")
     return with_dtype(out, (name if usual else None) if given else (lhs.dtype if usual else None))
 
@@ -202,19 +219,75 @@ def _check_features(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout
 @model("lhs, rhs, strides, padding, rhs_dilation=None, dimension_numbers=None, transpose_kernel=False, precision=None, "
        "preferred_element_type=None, use_consistent_padding=False", "jax.lax.conv_transpose")
 def convolution_transpose(call: Call) -> Value:
+    """Input (batch, space…, features), kernel (space…, in, out) unless ``dimension_numbers`` say otherwise."""
     lhs, rhs = array(call, "lhs"), array(call, "rhs")
-    return with_dims(with_dtype(_result(call, lhs, rhs), None), _unknown_dims(lhs))
+    out = _result(call, lhs, rhs)
+    flipped, text = static_bool(call["transpose_kernel"]), static_str(call["padding"])
+    if lhs.dims is None or rhs.dims is None or flipped is None or text not in (None, "SAME", "VALID"):
+        return with_dims(out, None)
+    rank = len(lhs.dims)
+    if rank != len(rhs.dims):
+        raise OpError("ST204", f"{call.name}: an input of shape {shown(lhs)}, a kernel of shape {shown(rhs)}")
+    if rank < 2 or (rank > 5 and is_none(call["dimension_numbers"])):
+        raise UnknownArgument
+    space = tuple(range(rank - 2))
+    last = (0, rank - 1, *(i + 1 for i in space))
+    layout = Layout(last, (rank - 1, rank - 2, *space), last)
+    if not is_none(call["dimension_numbers"]):
+        layout = layout_of(call, rank)
+    if flipped:
+        layout = replace(layout, rhs=(layout.rhs[1], layout.rhs[0], *layout.rhs[2:]))
+    _check_features(call, lhs, rhs, layout, 1)
+    strides, spread = _numbers(call, "strides", rank - 2), _numbers(call, "rhs_dilation", rank - 2)
+    padding = _paddings(call, rank - 2)
+    if text is None and static_bool(call["use_consistent_padding"]) is not False:
+        return with_dims(out, None)
+    dims = list(lhs.dims)
+    dims[layout.out[0]] = lhs.dims[layout.lhs[0]]
+    dims[layout.out[1]] = rhs.dims[layout.rhs[0]]
+    for i in space:
+        size, stride = seen_size(lhs, layout.lhs[i + 2]), strides[i]
+        window = _dilated(seen_size(rhs, layout.rhs[i + 2]), spread[i])
+        known = None
+        if size is not None and stride is not None and size.constant != 0 and (stride.constant or 0) > 0:
+            known = _transposed(size, stride, window, padding, i)
+        dims[layout.out[i + 2]] = Dimension(known, ())
+    return with_dims(out, tuple(dims))
+
+
+def _transposed(size: Size, stride: Size, window: Size | None,
+                padding: list[tuple[Size | None, Size | None]] | str, i: int) -> Size | None:  # fmt: skip
+    """How many windows there are when ``stride - 1`` holes are between the elements."""
+    if padding == "SAME":
+        return size * stride
+    if window is None or window.constant == 0:
+        return None
+    if padding == "VALID":
+        return size * stride + Size.maximum(window - stride, ZERO)
+    assert not isinstance(padding, str)
+    low, high = padding[i]
+    if low is None or high is None:
+        return None
+    return Size.maximum((size - 1) * stride + low + high - window + 2, ZERO)
 
 
 @model("lhs, filter_shape, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None, "
        "precision=None, preferred_element_type=None", "jax.lax.conv_general_dilated_patches")
 def patches(call: Call) -> Value:
+    """Every window as features of one place."""
     lhs = array(call, "lhs")
-    return with_dims(with_dtype(cleared(lhs), None), _unknown_dims(lhs))
-
-
-def _unknown_dims(value: ArrayValue) -> tuple[Dimension, ...] | None:
-    return None if value.dims is None else tuple(Dimension(None) for _ in value.dims)
+    usual = dtypes.is_kind(lhs.dtype, "floating") and not lhs.weak and is_none(call["preferred_element_type"])
+    out = with_dtype(cleared(lhs), lhs.dtype if usual else None)
+    windows = sizes_argument(call["filter_shape"]) if isinstance(call["filter_shape"], SequenceValue) else None
+    if lhs.dims is None or windows is None or len(lhs.dims) < 2:
+        return with_dims(out, None)
+    layout = layout_of(call, len(lhs.dims))
+    if len(windows) != len(lhs.dims) - 2:
+        raise OpError("ST208", f"{call.name}: a window of {len(windows)} dimensions for shape {shown(lhs)}")
+    counted = [seen_size(lhs, layout.lhs[1]), *windows]
+    known = [size for size in counted if size is not None]
+    features = Dimension(product(known) if len(known) == len(counted) else None)
+    return with_dims(out, _slid(call, lhs, layout, windows, features))
 
 
 @model("operand, init_value, computation, window_dimensions, window_strides=None, padding='VALID', base_dilation=None, "
