@@ -38,6 +38,8 @@ class Finding:
 def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
     """The result of a region, or of a helper in the manual view; ``expr`` is what it returns."""
     region = frame.region
+    if region is None:
+        _undeclared(it, frame, expr, value)
     findings = list(_of_region(it, region, frame, value) if region is not None else _of_helper(value))
     if not findings:
         return
@@ -45,6 +47,19 @@ def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
     place, found = min(zip(places, findings, strict=True), key=lambda pair: pair[0])
     what = f"result of {frame.function.name}{shown_path(found.path)}" if frame.function is not None else "the result"
     it.report(frame, found.code, place, f"{what} {found.text}", None, _related(found, frame))
+
+
+def _undeclared(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
+    """A helper that leaves a sum for its caller without saying so: for those who want every one annotated."""
+    for path, leaf, type_ in _typed_leaves(it, value, frame.promise, ()):
+        if type_.shape is None or type_.shape.dialect != "shardtypes" or frame.function is None:
+            continue
+        silent = set(leaf.pending or ()) - set(type_.shape.pending)
+        axes = sorted(axis for axis in silent if axis not in leaf.unclear)
+        if axes:
+            what = f"result of {frame.function.name}{shown_path(path)} awaits its sum over {', '.join(axes)}"
+            text = f"{what}, its annotation {type_.text.strip()!r} does not say so: add {{U:{','.join(axes)}}}"
+            it.report(frame, "ST315", written_at(frame, expr, path), text, None, notes_about(leaf, axes))
 
 
 def leave_call(it: Interpreter, frame: Frame, region: Region, value: Value, at: int) -> None:

@@ -25,8 +25,11 @@ def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         met: list[tuple[int, Dimension]] = []
         for number, operand in enumerate(op.operands):
             at = k - rank + len(operand.dims or ())
-            if at >= 0 and operand.dims is not None and operand.dims[at].size != ONE:
-                met.append((number, operand.dims[at]))
+            if at < 0 or operand.dims is None:
+                continue
+            dim = operand.dims[at]
+            if dim.size != ONE or dim.axes != ():  # an axis of one device may split a single element
+                met.append((number, dim))
         result.append(_agreed(op, met))
     return result
 

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from shardlint.rules.base import Rule
+
+
+class UndeclaredPendingSum(Rule):
+    """
+    ## What it does
+
+    Reports a helper in manual code that returns a sum which is still to be taken, where its annotation does not say so.
+    Off unless selected: `select = ["ST", "ST315"]`.
+
+    ## Why is this bad
+
+    The program may be right: the caller may reduce. But a reader of the signature cannot tell, and the next caller may
+    not. `{U:t}` at the end of the shape says it, and is held against what callers do.
+
+    ## Example
+
+    ```python
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    def project(x: f32['B/d F/t'], w: f32['F/t M']) -> f32['B/d M']:
+        return x @ w
+
+    @typed_shard_map
+    def layer(x: f32['B/d F/t'], w: f32['F/t M']) -> f32['B/d M']:
+        return lax.psum(project(x, w), 't')
+    ```
+
+    ## Use instead
+
+    ```python
+    from jax import lax
+    from shardtypes import f32, typed_shard_map
+
+    def project(x: f32['B/d F/t'], w: f32['F/t M']) -> f32['B/d M {U:t}']:
+        return x @ w
+
+    @typed_shard_map
+    def layer(x: f32['B/d F/t'], w: f32['F/t M']) -> f32['B/d M']:
+        return lax.psum(project(x, w), 't')
+    ```
+    """
+
+    code = "ST315"
+    name = "undeclared-pending-sum"
+    default: ClassVar[bool] = False
