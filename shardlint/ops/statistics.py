@@ -148,9 +148,9 @@ def diff(call: Call) -> Value:
     """One element less for each time that differences are taken."""
     value = array(call, "a")
     times = static_int(call["n"])
+    if times == 0:
+        return with_dtype(value, None)  # whatever the axis
     if value.dims == ():
-        if times == 0:
-            return with_dtype(value, None)
         raise OpError("ST208", f"{call.name}: a scalar has no differences")
     axis = along(call, value, call["axis"])
     if value.dims is None or axis is None:
@@ -164,7 +164,7 @@ def diff(call: Call) -> Value:
         length = size - times
         length = length if length.is_nonnegative else Size.maximum(length, Size.const(0))
     dims = value.dims
-    out = with_dims(value, dims if times == 0 else (*dims[:axis], Dimension(length, ()), *dims[axis + 1 :]))
+    out = with_dims(value, (*dims[:axis], Dimension(length, ()), *dims[axis + 1 :]))
     return with_dtype(out, value.dtype if plain and dtypes.is_kind(value.dtype, "bool") is False else None,
                       value.weak)  # fmt: skip
 
