@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -144,6 +145,11 @@ def request(
     """Have a traced value's sharding compared when it is compiled."""
     from shardtypes.sharding_check import compare_named, count_agreement  # the two call each other
 
+    if _is_batched_later(sys._getframe(1)):
+        _stats.count_not_possible(
+            "in a loop, branch or jit under vmap: the dimension that vmap adds is not known there"
+        )
+        return
     collector = _collector.get()
     if collector is None:
         if not _mark() and not _check_loop(value):
@@ -191,6 +197,21 @@ def request(
 
     with core.set_current_trace(traced._trace):
         jax.debug.inspect_array_sharding(traced, callback=answer)
+
+
+def _is_batched_later(frame: FrameType | None) -> bool:
+    """Whether what is traced here gets another dimension from a ``vmap`` around its trace.
+
+    The compiler then reports shardings of one dimension more, of which nothing says where it is.
+    """
+    traced = False
+    while frame is not None:
+        code = frame.f_code
+        if traced and code.co_name == "vmap_f" and code.co_filename.endswith("api.py"):
+            return True
+        traced = traced or (code.co_name.startswith("trace_to_jaxpr") and code.co_filename.endswith("partial_eval.py"))
+        frame = frame.f_back
+    return False
 
 
 def _check_loop(value: Any) -> bool:

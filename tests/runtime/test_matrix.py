@@ -300,6 +300,17 @@ def test_a_loop_that_jax_has_traced_before_is_checked_where_its_arguments_lie_ot
     assert "inspect_sharding" not in str(seen)
 
 
+@pytest.mark.parametrize("inside", [in_scan, in_cond, jax.jit], ids=["scan", "cond", "jit"])
+def test_no_false_alarm_in_loops_under_vmap(auto_mesh: Mesh, inside: Callable[[Function], Function]) -> None:
+    """The compiler reports such a value with a dimension more; that it was not compared is counted."""
+    with jax.set_mesh(auto_mesh):
+        x = placed((("t",), ()), (0,), auto_mesh)
+        for under in (jax.vmap, lambda f: jax.jit(jax.vmap(f))):
+            _stats.reset()
+            under(inside(declared((("t",), ()))))(x)
+            assert any("under vmap" in reason for reason in _stats.snapshot()["not_possible"])
+
+
 def test_what_cannot_be_compared_is_counted(auto_mesh: Mesh) -> None:
     def reasons(run: Callable[[], Any]) -> set[str]:
         _stats.reset()
