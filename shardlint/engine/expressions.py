@@ -11,7 +11,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
-from shardlint.engine.plain import MAX_ITEMS, constant, element, iterate, known, plain_key, truth
+from shardlint.engine.plain import MAX_ITEMS, constant, element, is_vast, iterate, known, plain_key, truth
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import ClassType
 from shardlint.ops import OpError
@@ -206,6 +206,8 @@ def _sequence(it: Interpreter, frame: Frame, kind: str, items: tuple[ir.Expr, ..
             values.append(evaluate(it, frame, item))
     if not certain or len(values) > MAX_ITEMS:
         return Unknown("unpacks something of unknown length")
+    if is_vast(values):
+        return Unknown("too much to follow")
     return SequenceValue(tuple(values), kind) if kind in ("tuple", "list") else Unknown("a set")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shardlint.engine.trees import named_items
 from shardlint.values import (
     ArrayValue,
@@ -23,6 +25,7 @@ from shardlint.values import (
 from shardtypes.lang import Size
 
 MAX_ITEMS = 64
+_MAX_NESTED = 10_000
 
 
 def constant(value: object) -> Value:
@@ -38,6 +41,17 @@ def known(value: Value) -> Value:
     if isinstance(value, EitherValue):
         return Unknown("one of several types")
     return Unknown("a collection of unknown length") if isinstance(value, CollectionValue) else value
+
+
+def is_vast(values: Sequence[Value]) -> bool:
+    """Whether tuples and lists hold more than can be followed, as ``t = (t, t)`` does after a few lines."""
+    pending, count = list(values), 0
+    while pending and count <= _MAX_NESTED:
+        value = pending.pop()
+        count += 1
+        if isinstance(value, SequenceValue):
+            pending.extend(value.items)
+    return count > _MAX_NESTED
 
 
 def truth(value: Value) -> bool | None:

@@ -50,3 +50,11 @@ def test_the_user_is_told_of_it(
     monkeypatch.chdir(tmp_path)
     assert main(["--no-cache", "--format", "concise", "long.py"]) == 0
     assert capsys.readouterr().err == "shardlint: cut off after the bound of steps: f in long.py\n"
+
+
+@pytest.mark.parametrize("line", ["t = t + t", "t = (t, t)", "t = [*t, *t]", "n = n * (n + 1)", "n = (n * n + 1) // 3"])
+def test_what_doubles_with_each_line_is_given_up(line: str) -> None:
+    lines = "".join(f"    {line}\n" for _ in range(50))
+    after = "    tree = jax.tree.map(lambda y: y + 1, t)\n    x.reshape(n, -1)\n    return x @ x\n"
+    start = "import jax\nfrom shardtypes import f32\ndef f(x: f32['A 3']):\n    t, n = (x,), x.shape[0]\n"
+    assert [event.code for event in analysis(start + lines + after).found()] == ["ST204"]
