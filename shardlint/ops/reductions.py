@@ -44,16 +44,19 @@ def reduced_dims(call: Call, value: ArrayValue, axis: Value, keepdims: Value) ->
 
 def accumulator(name: str | None, x64: bool) -> str | None:
     """The dtype in which ``sum`` adds: bools and small ints widen to 32 bits, or 64 with x64."""
+    if name is not None and name not in dtypes.CONCRETE:
+        return dtypes.each(name, lambda member: accumulator(member, x64) if member in dtypes.CONCRETE else None)
     kind = dtypes.KIND_OF.get(name or "")
-    if name in ("int2", "int4", "uint2", "uint4"):
-        return None
+    if name in ("int2", "int4", "uint2", "uint4"):  # releases differ
+        wide = accumulator(name.replace("2", "8").replace("4", "8"), x64)
+        return dtypes.any_of((name, wide))
     if kind == "bool":
         return "int64" if x64 else "int32"
     if kind == "unsigned":
         return "uint64" if x64 else "uint32"
     if kind == "signed":
         return "int64" if x64 else "int32"
-    return name if kind is not None or dtypes.is_kind(name, "floating", "complex") else None
+    return name
 
 
 _WHERE = "initial=None, where=None"
@@ -108,7 +111,7 @@ def reduce(call: Call) -> Value:
         dtype = None
     elif call.last != "ptp" and not is_none(call["initial"]):
         dtype = None
-    return with_dtype(ArrayValue(dims, None, pending=out.pending, manual=value.manual), dtype)
+    return with_dtype(ArrayValue(dims, None, pending=out.pending), dtype)
 
 
 _NO_IDENTITY = frozenset("max min amax amin nanmax nanmin ptp argmax argmin nanargmax nanargmin".split())
@@ -133,7 +136,7 @@ def arg_reduce(call: Call) -> Value:
     keep = call["keepdims"]
     from_none = reduced_dims(call, value, call["axis"], keep if not is_none(keep) else _FALSE)
     _refuse_empty(call, value, from_none)
-    return with_dtype(ArrayValue(from_none, None, False, cleared(value).pending, value.manual), index_dtype(call))
+    return with_dtype(ArrayValue(from_none, None, False, cleared(value).pending), index_dtype(call))
 
 
 def index_dtype(call: Call) -> str:
@@ -148,7 +151,7 @@ def logsumexp(call: Call) -> Value:
     if not is_none(call["b"]):
         value = elementwise(call.name, [value, weights or UNKNOWN_ARRAY], call.ctx)
     dims = reduced_dims(call, value, call["axis"], call["keepdims"])
-    out = to_inexact(ArrayValue(dims, value.dtype, value.weak, cleared(value).pending, value.manual), call.ctx)
+    out = to_inexact(ArrayValue(dims, value.dtype, value.weak, cleared(value).pending), call.ctx)
     signed = static_bool(call["return_sign"])
     if signed is None:
         raise UnknownArgument
@@ -193,7 +196,7 @@ def cumulate(call: Call) -> Value:
         raise UnknownArgument  # releases differ on whether a scalar has an axis 0
     else:
         along(call, value, call["axis"])
-    return with_dtype(ArrayValue(dims, None, pending=pending, manual=value.manual), dtype)
+    return with_dtype(ArrayValue(dims, None, pending=pending), dtype)
 
 
 def flattened(value: ArrayValue) -> Dims | None:
@@ -202,10 +205,9 @@ def flattened(value: ArrayValue) -> Dims | None:
         return (Dimension(None),)
     sizes = [dim.size for dim in value.dims]
     known = [size for size in sizes if size is not None]
-    local = value.manual and any(dim.axes != () for dim in value.dims)
     if len(value.dims) == 1:
         return value.dims
-    return (Dimension(None if local or len(known) < len(sizes) else product(known)),)
+    return (Dimension(None if len(known) < len(sizes) else product(known)),)
 
 
 @model("a, axis=-1, *, kind=None, order=None, stable=True, descending=False", "jax.numpy.sort", "jax.numpy.argsort")
@@ -213,7 +215,7 @@ def sort(call: Call) -> Value:
     value = array(call, "a")
     out = cleared(value)
     if is_none(call["axis"]):
-        out = ArrayValue(flattened(value), out.dtype, out.weak, out.pending, out.manual)
+        out = ArrayValue(flattened(value), out.dtype, out.weak, out.pending)
     else:
         along(call, value, call["axis"])
     return with_dtype(out, index_dtype(call)) if call.last == "argsort" else out
