@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from shardlint import ir
+from shardlint import dtypes, ir
 from shardlint.engine import Interpreter
 from shardlint.engine.annotations import resolve
 from shardlint.engine.types import ArrayType
@@ -27,13 +28,18 @@ def of_arrays(it: Interpreter, module: ir.Module) -> dict[str, tuple[ArrayType, 
     return found
 
 
+def _dtype(declared: str) -> jnp.dtype[Any]:
+    """A dtype, one of its family where a family is declared."""
+    return jnp.dtype(next((d for d in ("float32", "int32", "uint32") if dtypes.fits(declared, d)), declared))
+
+
 def arguments(types: tuple[ArrayType, ...], given: Mapping[str, int] | None = None) -> list[jax.ShapeDtypeStruct]:
     """What to trace such a function with: sizes of its own for every name, except those that are given."""
     names = sorted({name for t in types if t.shape for name in t.shape.names})
     sizes = {name: 2 + i for i, name in enumerate(names)} | dict(given or {})
     return [
         jax.ShapeDtypeStruct(
-            tuple(d.size.evaluate(sizes) for d in t.shape.dims if d.size), jnp.dtype(t.dtype or "float32")
+            tuple(d.size.evaluate(sizes) for d in t.shape.dims if d.size), _dtype(t.dtype or "float32")
         )
         for t in types
         if t.shape is not None

@@ -14,8 +14,8 @@ from shardlint.lower import lower
 from shardlint.project import Project
 from tests.engine.replay import arguments, of_arrays
 
-TRANSFORMS = Path(__file__).parents[2] / "fixtures" / "lint" / "right" / "transforms.py"
-PROGRAMS = Path(__file__).parents[2] / "fixtures" / "lint" / "right" / "programs"
+RIGHT = Path(__file__).parents[2] / "fixtures" / "lint" / "right"
+PROGRAMS = RIGHT / "programs"
 
 
 @pytest.mark.once
@@ -24,15 +24,17 @@ def test_the_program_runs(path: Path) -> None:
     jax.eval_shape(runpy.run_path(str(path))["main"])
 
 
-def functions() -> dict[str, tuple[ArrayType, ...]]:
-    module = lower(TRANSFORMS.read_bytes(), "transforms", str(TRANSFORMS)).module
-    return of_arrays(run(Project({"transforms": module}), module).it, module)
+def functions(path: Path) -> dict[str, tuple[ArrayType, ...]]:
+    module = lower(path.read_bytes(), path.stem, str(path)).module
+    return of_arrays(run(Project({path.stem: module}), module).it, module)
 
 
 @pytest.mark.once
-def test_the_transformations_run() -> None:
-    namespace = runpy.run_path(str(TRANSFORMS))
-    found = functions()
-    assert len(found) >= 20
+@pytest.mark.parametrize(("name", "count"), [("transforms", 30), ("flow", 2)])
+def test_the_functions_run(name: str, count: int) -> None:
+    path = RIGHT / f"{name}.py"
+    namespace = runpy.run_path(str(path))
+    found = functions(path)
+    assert len(found) >= count
     for name, types in found.items():
         jax.eval_shape(namespace[name], *arguments(types))

@@ -6,6 +6,7 @@ import importlib
 import runpy
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import jax
 import pytest
 from einops import EinopsError
+from typeguard import TypeCheckError
 
 from shardlint import ir
 from shardlint.engine import run
@@ -22,11 +24,14 @@ from shardlint.engine.types import ArrayType
 from shardlint.events import Event
 from shardlint.lower import lower
 from shardlint.project import Project
+from shardtypes import install_import_hook
 from tests.engine.replay import arguments, of_arrays
 
 CASES = Path(__file__).parents[2] / "fixtures" / "lint" / "wrong"
 #: JAX, or einops, itself refuses these.
 RAISING = {"ST204", "ST205", "ST206", "ST208", "ST209", "ST210", "ST211", "ST213", "ST214", "ST215", "ST217", "ST218"}
+#: Annotations that are not kept: JAX computes on, the run-time checks refuse.
+PROMISES = {"ST201", "ST202", "ST203", "ST212"}
 REFUSALS = (TypeError, ValueError, IndexError, AssertionError, EinopsError)
 
 
@@ -50,7 +55,7 @@ def replays(path: Path) -> list[Replay]:
     arrays = of_arrays(analysis.it, module)
     found = []
     for event in analysis.found():
-        if event.code in RAISING:
+        if event.code in RAISING | PROMISES:
             leading = _leading(module, event.at, arrays)
             if leading:
                 found.append(Replay(path, event, tuple((one, arrays[one]) for one in leading)))
@@ -76,7 +81,9 @@ def _leading(module: ir.Module, at: int, arrays: dict[str, tuple[ArrayType, ...]
 
 
 PATHS = sorted(path for path in CASES.rglob("*.py") if path.name != "__init__.py")
-ALL = [one for path in PATHS for one in replays(path)]
+FOUND = [one for path in PATHS for one in replays(path)]
+ALL = [one for one in FOUND if one.event.code in RAISING]
+PROMISED = [one for one in FOUND if one.event.code in PROMISES]
 
 
 @cache
@@ -106,6 +113,48 @@ def fails(one: Replay, name: str, types: tuple[ArrayType, ...]) -> bool:
     return False
 
 
+@pytest.fixture(scope="module")
+def checked() -> Iterator[Callable[[Path], dict[str, Any]]]:
+    """The modules of the cases with their annotations checked; they are imported once more, under the hook."""
+    own = [name for name in sys.modules if name.partition(".")[0] == CASES.name]
+    before = {name: sys.modules.pop(name) for name in own}
+    sys.path.insert(0, str(CASES.parent))
+
+    def load(path: Path) -> dict[str, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # typeguard warns of what ST106 reports
+            return vars(importlib.import_module(".".join(path.relative_to(CASES.parent).with_suffix("").parts)))
+
+    with install_import_hook([CASES.name]):
+        yield load
+    sys.path.remove(str(CASES.parent))
+    for name in [name for name in sys.modules if name.partition(".")[0] == CASES.name]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("one", PROMISED, ids=[f"{r.path.stem}-{r.functions[0][0]}-{r.event.at}" for r in PROMISED])
+def test_the_run_time_refuses_at_the_witness(one: Replay, checked: Callable[[Path], dict[str, Any]]) -> None:
+    functions, witness = checked(one.path), one.event.witness
+    for name, types in one.functions:
+        # What a witness does not name may be anything; a condition around the finding may want a 1.
+        ones = {size: 1 for type_ in types if type_.shape for size in type_.shape.names} | dict(witness)
+        if any(refused(functions[name], arguments(types, sizes)) for sizes in (witness, ones)):
+            return
+    pytest.fail(f"accepted at {dict(witness)}")
+
+
+def refused(function: Callable[..., object], args: list[jax.ShapeDtypeStruct]) -> bool:
+    try:
+        jax.eval_shape(function, *args)
+    except (TypeCheckError, *REFUSALS):
+        return True
+    return False
+
+
 def test_there_are_cases() -> None:
-    assert len(ALL) >= 60
+    assert len(ALL) >= 180
     assert {one.event.code for one in ALL} == RAISING
+    assert len(PROMISED) >= 70
+    assert {one.event.code for one in PROMISED} == PROMISES
