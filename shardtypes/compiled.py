@@ -24,7 +24,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax._src import core  # no public way to say in which trace an operation belongs
+from jax._src import (
+    core,  # no public way to say in which trace an operation belongs
+    source_info_util,
+)
 from jax._src.tree_util import broadcast_prefix  # no public one in the oldest JAX that we support
 
 from shardtypes import _stats, messages
@@ -262,6 +265,7 @@ def install() -> bool:
     place = next((name for name in _PLACES if hasattr(pjit, name)), None)
     if place is None or os.environ.get("SHARDTYPES_COMPILE", "1").strip() == "0":
         return False
+    source_info_util.register_exclusion(__file__)  # what is traced below this frame is not written here
     run = getattr(pjit, place)
     signature = inspect.signature(run)
     if not signature.parameters.keys() >= {"fun", "args", "kwargs"}:
