@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shardlint import dtypes
@@ -259,19 +258,17 @@ def at_update(call: Call) -> Value:
             try:
                 broadcast_onto(call, written, [dim.size for dim in selected.dims])
             except OpError as error:
-                if any(_empty(dim.size, error.witness) for dim in selected.dims):
+                names = {name for dim in selected.dims if dim.size is not None for name in dim.size.symbols}
+                witness = {**dict.fromkeys(names, 3), **error.witness}
+                if any(dim.size is not None and dim.size.evaluate(witness) == 0 for dim in selected.dims):
                     return value  # where nothing is selected anything fits
                 message = f"{call.name}: {shown(written)} does not broadcast to the indexed shape {shown(selected)}"
-                raise OpError("ST214", message, error.witness) from None
+                raise OpError("ST214", message, witness) from None
     pending = value.pending if written is not None and value.pending == written.pending else None
     divides = call.last in ("divide", "power") and dtypes.is_kind(value.dtype, "floating") is not True
     if divides or (call.last != "set" and dtypes.is_kind(value.dtype, "bool") is not False):
         return ArrayValue(value.dims, None, False, pending)
     return ArrayValue(value.dims, value.dtype, value.weak, pending)
-
-
-def _empty(size: Size | None, sizes: Mapping[str, int]) -> bool:
-    return size is not None and size.evaluate({name: sizes.get(name, 2) for name in size.symbols}) == 0
 
 
 @model(f"array, index, func, {_OPTIONS}", f"{AT}.apply")
