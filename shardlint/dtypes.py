@@ -71,7 +71,7 @@ def any_of(names: Iterable[str | None]) -> str | None:
 
 def either(a: str | None, a_weak: bool, b: str | None, b_weak: bool) -> str | None:
     """The dtype of a value that is one of two; None where one is weak and its promotion would be lost."""
-    return a if a == b else (any_of((a, b)) if not (a_weak or b_weak) else None)
+    return a if a == b else (any_of((a, b)) if not (a_weak or b_weak or BOOL in (a, b)) else None)
 
 
 def both(a: str | None, b: str | None) -> str | None:

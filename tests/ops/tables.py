@@ -123,7 +123,7 @@ def _widened(value: object, chosen: int) -> Value:
     if isinstance(value, (tuple, list)):
         return SequenceValue(tuple(_widened(item, chosen) for item in value), type(value).__name__)
     known = abstract(value)
-    if not is_array(value) or not isinstance(known, ArrayValue) or known.dtype is None or known.weak:
+    if not is_array(value) or not isinstance(known, ArrayValue) or known.dtype in (None, "bool") or known.weak:
         return known
     around = [name for name, names in dtypes.FAMILIES.items() if known.dtype in names]
     around.append(dtypes.any_of((known.dtype, ("int8", "bfloat16", "uint32", "float32")[chosen % 4])) or known.dtype)
