@@ -151,9 +151,8 @@ def _print(report: Report, options: argparse.Namespace) -> None:
             out.write(f"{count:5} {code} {names[code]}\n")
         for text, count in sorted(report.gaps.items(), key=lambda item: (-item[1], item[0])):
             out.write(f"{count:5} {text}\n")
-    elif report.gaps:
-        for text in sorted(filter(messages.is_cut_off, report.gaps)):
-            sys.stderr.write(f"shardlint: {text}\n")
+    elif cut := sorted(filter(messages.is_cut_off, report.gaps)):
+        sys.stderr.write(messages.cut_short(cut))
     if options.format == "full":
         fixable = sum(d.fix is not None and d.fix.applicability == "safe" for d in report.diagnostics)
         sys.stdout.write(messages.summary(len(report.diagnostics), report.checked, fixable) + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -125,6 +125,13 @@ def cut_off(path: str, name: str) -> str:
 def is_cut_off(text: str) -> bool:
     """Whether a gap is a function that was not checked to its end; the user is told without asking."""
     return text.startswith(_CUT_OFF)
+
+
+def cut_short(gaps: Sequence[str]) -> str:
+    """Lines for the user who did not ask: the first few functions that were cut off, and how many more there are."""
+    shown = [f"shardlint: {text}\n" for text in gaps[:3]]
+    more = len(gaps) - len(shown)
+    return "".join(shown) + (f"shardlint: … and {more} more, named by --statistics\n" if more else "")
 
 
 def fixed(count: int, files: int) -> str:

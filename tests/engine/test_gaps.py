@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from shardlint import messages
 from shardlint.cli import main
 from shardlint.engine import run
 from shardlint.lower import lower
@@ -50,6 +51,11 @@ def test_the_user_is_told_of_it(
     monkeypatch.chdir(tmp_path)
     assert main(["--no-cache", "--format", "concise", "long.py"]) == 0
     assert capsys.readouterr().err == "shardlint: cut off after the bound of steps: f in long.py\n"
+
+
+def test_of_many_the_first_are_named() -> None:
+    told = messages.cut_short(["a", "b", "c", "d", "e"])
+    assert told == "shardlint: a\nshardlint: b\nshardlint: c\nshardlint: … and 2 more, named by --statistics\n"
 
 
 @pytest.mark.parametrize("line", ["t = t + t", "t = (t, t)", "t = [*t, *t]", "n = n * (n + 1)", "n = (n * n + 1) // 3"])
