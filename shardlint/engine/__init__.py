@@ -6,7 +6,7 @@ program, JAX, or libcst.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
@@ -160,7 +160,8 @@ class run:
         named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]
         if method and owner is not None:
             named.append(ClassType(owner))
-        alone = sum(map(_is_anonymous, named[: len(node.params)])) == 1
+        dotted = [type_ for type_ in named[: len(node.params)] if _is_anonymous(type_)]
+        alone = len(dotted) == 1 and self._says_all(dotted[0], named, known)
         splits = any(map(says_axes, named))
         frame.facts = frame.facts.speaking(*vocabularies(it, named))
         for index, param in sorted(enumerate(node.params), key=lambda one: self._is_collection(one[1])):
@@ -210,6 +211,10 @@ class run:
                     self._function(inner, cls, frame)
 
 
+    def _says_all(self, dotted: Type, types_: Iterable[Type], outside: set[str]) -> bool:
+        """Whether an annotation with ``...`` has every name that there is: what the dots hide can have none of them."""
+        return strings._names(self.it, dotted).issuperset(outside.union(*(strings._names(self.it, t) for t in types_)))
+
     def _is_collection(self, param: ir.Param) -> bool:
         """Whether a parameter is read last: the names in a collection are those that the other parameters say."""
         return isinstance(resolve(self.it, param.annotation, self.module.name), (RepeatedType, MappingType))
@@ -232,7 +237,7 @@ def _is_anonymous(type_: Type) -> bool:
 
 
 def _told_apart(value: Value, type_: ArrayType) -> Value:
-    """The dimensions that a ``...`` stands for are sizes like others where no second ``...`` may mean the same."""
+    """The dimensions that a ``...`` stands for are sizes like others, as nothing else may have the same."""
     if not isinstance(value, ArrayValue) or value.dims is None or not _is_anonymous(type_):
         return value
     before = next(i for i, dim in enumerate(type_.shape.dims if type_.shape else ()) if dim.kind == "variadic")
