@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
@@ -48,7 +49,7 @@ def page(coverage: Coverage, root: Path) -> str:
         ("Never verified", _unverified(coverage)),
         ("Sources", _sources(coverage, root)),
         ("Layouts that were verified", _layouts(coverage)),
-        ("Collectives by test", _collectives(coverage)),
+        ("Collectives by test", _collectives(coverage, root)),
         ("Functions traced", _traced(coverage)),
         ("Slowest checks", _slowest_checks(coverage)),
         ("Slowest tests and traces", _slowest(("test", "seconds"), coverage.seconds)),
@@ -118,9 +119,10 @@ def _layouts(coverage: Coverage) -> str:
     return f"<p>Devices of one colour hold the same part.</p><div class=figures>{''.join(figures)}</div>{rest}"
 
 
-def _collectives(coverage: Coverage) -> str:
+def _collectives(coverage: Coverage, root: Path) -> str:
+    folder = f"{root}{os.sep}"
     rows = [
-        (f"<code>{escape(test)}</code>", "<br>".join(map(escape, lines)) or "none")
+        (f"<code>{escape(test)}</code>", "<br>".join(escape(line.replace(folder, "")) for line in lines) or "none")
         for test, lines in sorted(coverage.collectives.items())
     ]
     return _table(("test", "what the compiler put in"), rows) if rows else ""

@@ -48,7 +48,7 @@ def coverage(tmp_path: Path) -> Coverage:
         never_imported=("other",),
         checking={"m.step": 3.5, "m.mlp": 0.0015},
         traced={"m.py::mlp": "passed", "m.py::never": "could not tell: <why>"},
-        collectives={"test_m.py::test_it": ("all_reduce over t",)},
+        collectives={"test_m.py::test_it": (f"all_reduce over t, from {tmp_path / 'm.py'}:3",)},
         seconds={"test_m.py::test_it": 1.25, "test_m.py::test_slow": 20.5},
     )
 
@@ -116,7 +116,7 @@ def test_page(coverage: Coverage, tmp_path: Path) -> None:
         "m.step3500.00–",
         "m.mlp1.504",
         "no mesh in force & more2",
-        "all_reduce over t",
+        "all_reduce over t, from m.py:3",
     ):
         assert words in tree.text, words
     assert tree.text.count("B: 1 of 2") == 2  # the mesh axis t holds copies
