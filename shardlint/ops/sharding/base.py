@@ -7,32 +7,21 @@ result lies on the mesh. A function without one gives the same on all devices wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS, AxisSet
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError
-from shardlint.ops.sharding.state import FACTORED, Axes, axes_met, settled, state
+from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
+from shardlint.ops.sharding.state import FACTORED, axes_met, settled, state
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.values import (
     ArrayValue,
-    DictValue,
-    Dimension,
-    FunctionValue,
-    InstanceValue,
-    MaybeValue,
-    MethodValue,
     Note,
-    PartialValue,
     SequenceValue,
-    Unknown,
     Value,
-    WrappedValue,
 )
-
-Origin: TypeAlias = "tuple[int, int] | None"
-"""Which operand and dimension a result's dimension is, unchanged; None for a new or changed one."""
 
 
 class ShardingError(OpError):
@@ -71,13 +60,6 @@ class Op:
 Rule: TypeAlias = Callable[[Op, ArrayValue, "list[Origin]"], ArrayValue]
 Explain: TypeAlias = Callable[[Op, OpError], "OpError | None"]
 
-_FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, MethodValue)
-
-#: Arguments that decide nothing about where values lie.
-_OPTIONS = frozenset(
-    "dtype new_dtype precision preferred_element_type out_sharding device optimize approximate".split()
-)
-
 SHARDING: dict[str, Rule] = {}
 EXPLAIN: dict[str, Explain] = {}
 
@@ -96,32 +78,6 @@ def names(prefix: str, text: str) -> list[str]:
     return [f"{prefix}.{name}" for name in text.split()]
 
 
-@dataclass(slots=True)
-class _Operands:
-    """Takes the arrays out of the arguments: the shape model gets them bare, each dimension marked with its origin."""
-
-    x64: bool
-    found: list[ArrayValue] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-    complete: bool = True  # nothing among the arguments is not known
-
-    def bare(self, value: Value, position: int, nested: bool = False) -> Value:
-        if isinstance(value, ArrayValue):
-            number = len(self.found)
-            self.found.append(adopted(value))
-            self.positions.append(position)
-            dims = value.dims
-            if dims is not None:
-                dims = tuple(Dimension(dim.size, (f"{number}.{k}",), dim.label) for k, dim in enumerate(dims))
-            return ArrayValue(dims, value.dtype, value.weak, numpy=value.numpy)
-        if isinstance(value, SequenceValue):
-            return replace(value, items=tuple(self.bare(item, position, True) for item in value.items))
-        if isinstance(value, DictValue):
-            return DictValue(tuple((key, self.bare(item, position, True)) for key, item in value.items))
-        self.complete &= not isinstance(value, (Unknown, MaybeValue, InstanceValue))
-        return value
-
-
 def adopted(value: ArrayValue) -> ArrayValue:
     """An array met in manual code: one that is not of the manual view may be anything, except a NumPy one."""
     if value.manual:
@@ -137,43 +93,23 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
     Raises OpError where the shapes are certainly wrong, or the sharding is.
     """
     ctx = call.ctx
-    if call.qualname.startswith("jax.tree") or any(isinstance(value, _FUNCTIONS) for value in call.args.values()):
-        return model(call)  # works on whole trees, or calls back
-    operands = _Operands(ctx.x64)
-    bare = {
-        name: value if name in _OPTIONS else operands.bare(value, i)
-        for i, (name, value) in enumerate(call.args.items())
-    }
+    if calls_back(call):
+        return model(call)
+    operands = Operands(adopted, lambda value: ArrayValue(value.dims, value.dtype, value.weak, numpy=value.numpy))
+    marked = operands.marked(call)
     op = Op(call, view, tuple(operands.found), tuple(operands.positions))
     inner = replace(ctx, view=None)
     try:
-        result = model(Call(call.qualname, bare, inner))
+        result = model(Call(call.qualname, marked, inner))
     except OpError as error:
         explain = EXPLAIN.get(call.qualname)
         better = explain(op, error) if explain is not None else None
         raise better or error from None
     ctx.facts = inner.facts
-    return _marked(op, result, SHARDING.get(call.qualname, computed) if operands.complete else None)
-
-
-def _marked(op: Op, value: Value, found: Rule | None) -> Value:
-    if isinstance(value, ArrayValue):
-        origins = [_origin(dim.axes) for dim in value.dims or ()]
-        if value.dims is not None:
-            value = replace(value, dims=tuple(Dimension(dim.size, None, dim.label) for dim in value.dims))
-        return unknown(value) if found is None else found(op, value, origins)
-    if isinstance(value, SequenceValue):
-        return replace(value, items=tuple(_marked(op, item, found) for item in value.items))
-    if isinstance(value, DictValue):
-        return DictValue(tuple((key, _marked(op, item, found)) for key, item in value.items))
-    return value
-
-
-def _origin(axes: Axes) -> Origin:
-    if axes is None or len(axes) != 1:
-        return None
-    operand, _, dim = axes[0].partition(".")
-    return (int(operand), int(dim))
+    if not operands.complete:
+        return each(result, lambda value, _: unknown(value))
+    found = SHARDING.get(call.qualname, computed)
+    return each(result, lambda value, origins: found(op, value, origins))
 
 
 def unknown(value: ArrayValue) -> ArrayValue:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from shardlint.ops.arrays import ONE
 from shardlint.ops.contraction import Equation, dimension_numbers, parse_equation, tensordot_pairs
 from shardlint.ops.registry import Call, OpError, static_int, static_str
-from shardlint.ops.sharding.base import Op, Origin, computed, names, rule, unknown
+from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import clash, explained
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import LASTING, Axes, clean
 from shardlint.ops.sliding import layout_of
 from shardlint.values import ArrayValue, Dimension, SequenceValue

@@ -8,8 +8,9 @@ from dataclasses import replace
 from shardlint import dtypes
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import OpError
-from shardlint.ops.sharding.base import Op, Origin, Rule, ShardingError, names, rule, with_numbers
+from shardlint.ops.sharding.base import Op, Rule, ShardingError, names, rule, with_numbers
 from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import Axes
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension

@@ -7,37 +7,23 @@ beside those of shapes; a function without one gives a result whose axes are not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
 from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
+from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import (
     ArrayValue,
-    DictValue,
     Dimension,
-    FunctionValue,
-    InstanceValue,
-    MaybeValue,
     MeshValue,
-    MethodValue,
-    PartialValue,
-    SequenceValue,
-    Unknown,
     Value,
-    WrappedValue,
 )
 from shardtypes.lang import format_shape
 
-Origin: TypeAlias = "tuple[int, int] | None"
-"""Which operand and dimension a result's dimension is, unchanged; None for a new or changed one."""
 Split: TypeAlias = "list[Axes] | None"
 """The axes of every dimension of a result; None where nothing is known."""
-
-_FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, MethodValue)
-#: Arguments that decide nothing about how a result is split (``out_sharding`` does, afterwards).
-_OPTIONS = frozenset("dtype new_dtype precision preferred_element_type out_sharding device optimize".split())
 
 
 def explicit_axes(mesh: MeshValue | None) -> dict[str, int | None] | None:
@@ -111,33 +97,6 @@ def rule(names: Sequence[str], found: Rule, twice: str = "ST313") -> None:
         _TWICE[name] = twice
 
 
-@dataclass(slots=True)
-class _Operands:
-    """Takes the arrays out of the arguments: the shape model gets each dimension marked with its origin."""
-
-    mesh: MeshValue
-    found: list[ArrayValue] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-    complete: bool = True
-
-    def marked(self, value: Value, position: int) -> Value:
-        match value:
-            case ArrayValue(dims=dims):
-                number = len(self.found)
-                self.found.append(_seen(value, self.mesh))
-                self.positions.append(position)
-                if dims is not None:
-                    dims = tuple(Dimension(dim.size, (f"{number}.{k}",), dim.label) for k, dim in enumerate(dims))
-                return replace(value, dims=dims, mesh=None)
-            case SequenceValue(items=items):
-                return replace(value, items=tuple(self.marked(item, position) for item in items))
-            case DictValue(items=pairs):
-                return DictValue(tuple((key, self.marked(item, position)) for key, item in pairs))
-            case _:
-                self.complete &= not isinstance(value, (Unknown, MaybeValue, InstanceValue))
-                return value
-
-
 def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
     """The operand as its type has it: explicit axes alone; nothing is known of one that is not of this mesh."""
     if value.dims is None:
@@ -161,41 +120,28 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
     """
     ctx = call.ctx
     inner = replace(ctx, explicit=None)
-    if call.qualname.startswith("jax.tree") or any(isinstance(value, _FUNCTIONS) for value in call.args.values()):
-        return model(call)  # works on whole trees, or calls back
-    operands = _Operands(mesh)
-    marked = {
-        name: value if name in _OPTIONS else operands.marked(value, i)
-        for i, (name, value) in enumerate(call.args.items())
-    }
-    result = model(Call(call.qualname, marked, inner))
+    if calls_back(call):
+        return model(call)
+    operands = Operands(lambda value: _seen(value, mesh), lambda value: replace(value, mesh=None))
+    result = model(Call(call.qualname, operands.marked(call), inner))
     ctx.facts = inner.facts
     op = GlobalOp(call, mesh, tuple(operands.found), tuple(operands.positions))
     given = call.args.get("out_sharding", call.args.get("device"))
     asked = given is not None and not is_none(given)
-    return _placed(op, result, EXPLICIT.get(call.qualname) if operands.complete and not asked else None)
+    found = EXPLICIT.get(call.qualname) if operands.complete and not asked else None
+    return each(result, lambda value, origins: value if found is None else _placed(op, value, origins, found))
 
 
-def _placed(op: GlobalOp, value: Value, found: Rule | None) -> Value:
-    if isinstance(value, ArrayValue):
-        if value.dims is None:
-            return value
-        origins = [_origin(dim.axes) for dim in value.dims]
-        bare = replace(value, dims=tuple(Dimension(dim.size, None, dim.label) for dim in value.dims))
-        split = found(op, bare, origins) if found is not None else None
-        if split is None:
-            return bare
-        _check_twice(op, bare, split)
-        dims = tuple(Dimension(d.size, axes, d.label) for d, axes in zip(bare.dims or (), split, strict=True))
-        on_mesh = not op.operands or any(o.mesh is not None for o in op.operands)
-        certain = not op.operands or any(placed(o) for o in op.operands)
-        marks = frozenset[tuple[str, str]]() if certain else frozenset({UNPLACED})
-        return replace(bare, dims=dims, mesh=op.mesh if on_mesh else None, marks=marks)
-    if isinstance(value, SequenceValue):
-        return replace(value, items=tuple(_placed(op, item, found) for item in value.items))
-    if isinstance(value, DictValue):
-        return DictValue(tuple((key, _placed(op, item, found)) for key, item in value.items))
-    return value
+def _placed(op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule) -> ArrayValue:
+    split = found(op, bare, origins) if bare.dims is not None else None
+    if split is None:
+        return bare
+    _check_twice(op, bare, split)
+    dims = tuple(Dimension(d.size, axes, d.label) for d, axes in zip(bare.dims or (), split, strict=True))
+    on_mesh = not op.operands or any(o.mesh is not None for o in op.operands)
+    certain = not op.operands or any(placed(o) for o in op.operands)
+    marks = frozenset[tuple[str, str]]() if certain else frozenset({UNPLACED})
+    return replace(bare, dims=dims, mesh=op.mesh if on_mesh else None, marks=marks)
 
 
 def _check_twice(op: GlobalOp, out: ArrayValue, split: list[Axes]) -> None:
@@ -205,10 +151,3 @@ def _check_twice(op: GlobalOp, out: ArrayValue, split: list[Axes]) -> None:
         shapes = " and ".join(op.text(operand) for operand in op.operands)
         why = f"two dimensions of the result would be split over {twice}: the operands are {shapes}"
         raise op.refused(why, code=_TWICE[op.call.qualname])
-
-
-def _origin(axes: Axes) -> Origin:
-    if axes is None or len(axes) != 1:
-        return None
-    operand, dot, dim = axes[0].partition(".")
-    return (int(operand), int(dim)) if dot and operand.isdigit() else None

@@ -9,7 +9,8 @@ from shardlint.ops.registry import is_none, static_bool, static_int
 from shardlint.ops.sharding.base import names as qualified
 from shardlint.ops.sharding.contraction import letters_of
 from shardlint.ops.sharding.elementwise import FUNCTIONS as ELEMENTWISE
-from shardlint.ops.sharding.explicit import GlobalOp, Origin, Split, placed, rule
+from shardlint.ops.sharding.explicit import GlobalOp, Split, placed, rule
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue, Dimension, SequenceValue

@@ -8,7 +8,8 @@ from math import prod
 from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import is_none, static_int, static_str
 from shardlint.ops.sharding.base import names as qualified
-from shardlint.ops.sharding.explicit import GlobalOp, Origin, Split, rule
+from shardlint.ops.sharding.explicit import GlobalOp, Split, rule
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, SliceValue, Value

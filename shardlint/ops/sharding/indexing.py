@@ -8,9 +8,10 @@ from dataclasses import replace
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import is_none, static_int
-from shardlint.ops.sharding.base import Op, Origin, names, rule, unknown, with_numbers
+from shardlint.ops.sharding.base import Op, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import FACTORED, Axes, clean, sharded, state
 from shardlint.ops.sharding.structure import followed
 from shardlint.values import ArrayValue, IntValue, SequenceValue, SliceValue, Value

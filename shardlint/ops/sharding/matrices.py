@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardlint.ops.registry import is_none, static_bool
-from shardlint.ops.sharding.base import Op, Origin, Rule, computed, names, rule
+from shardlint.ops.sharding.base import Op, Rule, computed, names, rule
 from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
-from shardlint.ops.sharding.base import Op, Origin, computed, names, rule, unknown
+from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import Axes, clean, state
 from shardlint.values import ArrayValue, SequenceValue
 

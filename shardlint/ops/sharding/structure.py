@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import Call, is_none, static_int
-from shardlint.ops.sharding.base import Op, Origin, computed, made, names, rule, unknown, with_numbers
+from shardlint.ops.sharding.base import Op, computed, made, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, clash, explain
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, Literal, SequenceValue
 from shardtypes.lang import Size
