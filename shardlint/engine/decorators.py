@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardlint import ir
-from shardlint.engine.strings import walk
+from shardlint.walking import walk
 
 
 def passes_on(node: ir.Function | ir.Lambda) -> bool:

@@ -20,6 +20,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardlint.walking import walk
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -133,8 +134,6 @@ def _changed_parameters(func: Value) -> set[object] | None:
 
 
 def _mutated_names(body: tuple[ir.Stmt, ...]) -> set[str]:
-    from shardlint.engine.strings import walk
-
     found: set[str] = set()
     for node in walk(body):
         match node:

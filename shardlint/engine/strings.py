@@ -11,7 +11,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.types import ArrayType, SequenceType, Type
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.values import ArrayValue, ExternalValue
-from shardlint.walking import walk as walk
+from shardlint.walking import walk
 from shardtypes.lang import Shape, ShapeSyntaxError, messages, parse
 
 if TYPE_CHECKING:

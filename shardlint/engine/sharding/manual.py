@@ -17,7 +17,6 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.engine.sharding.collectives_spec import NAMES as SPEC_NAMES
 from shardlint.engine.sharding.specs import spec_of
-from shardlint.engine.strings import walk
 from shardlint.engine.trees import children, rebuilt
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
 from shardlint.ops.registry import is_none, static_bool, static_int
@@ -33,6 +32,7 @@ from shardlint.values import (
     SpecValue,
     Value,
 )
+from shardlint.walking import walk
 from shardtypes.lang import ShapeSyntaxError, parse
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.engine.strings import walk
+from shardlint.walking import walk
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter

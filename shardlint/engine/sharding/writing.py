@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.engine.strings import walk
+from shardlint.walking import walk
 
 _DEPTH = 6
 
