@@ -71,6 +71,8 @@ def test_lines_agree_with_jax(program: Program) -> None:
 
 def test_most_lines_are_known() -> None:
     """What is silent would agree with anything."""
+    if not COUNTS["lines"]:  # the test above ran in another worker
+        test_lines_agree_with_jax()
     assert COUNTS["lines"] > 3 * CASES
     assert COUNTS["known"] + COUNTS["reported"] > 0.45 * COUNTS["lines"]
     assert COUNTS["reported"] > 0.04 * COUNTS["lines"]
