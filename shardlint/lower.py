@@ -8,15 +8,16 @@ needs positions.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import libcst as cst
 
 from shardlint import ir, messages
 from shardlint.suppress import MARK, suppressions
-from shardlint.syntax import UnparsableFile, check_syntax, decodable, undecodable
+from shardlint.syntax import UnparsableFile, decodable, parse, undecodable
+from shardlint.tables import fold
 
 __all__ = ["Lowered", "UnparsableFile", "lower"]
 
@@ -32,9 +33,12 @@ class Lowered:
 
 def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_nodes: bool = False) -> Lowered:
     """Parse and lower one file. Raises ``UnparsableFile`` for anything that is no Python file."""
-    refused = check_syntax(source, path)
+    parsed = parse(source, path)
+    refused = parsed if isinstance(parsed, SyntaxError) else None
+    folded, tables = (source, {}) if isinstance(parsed, SyntaxError) else fold(source, parsed)
+    del parsed  # large, where there are tables
     try:
-        tree = cst.parse_module(source)
+        tree = cst.parse_module(folded)
     except cst.ParserSyntaxError as error:
         if refused is not None and refused.lineno:
             column = max(1, refused.offset or 1)
@@ -49,7 +53,7 @@ def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_no
         raise undecodable(path, source, error) from None
     except RecursionError:
         raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
-    lowering = _Lowering(keep_nodes)
+    lowering = _Lowering(keep_nodes, tables)
     try:
         body = lowering.statements(tree.body)
     except RecursionError:
@@ -92,8 +96,9 @@ def _evaluated(node: cst.CSTNode) -> Any:
 
 
 class _Lowering:
-    def __init__(self, keep_nodes: bool) -> None:
+    def __init__(self, keep_nodes: bool, tables: Mapping[str, ir.Expr]) -> None:
         self.keep_nodes = keep_nodes
+        self.tables = tables
         self.nodes: list[cst.CSTNode | None] = []
         self.yields = [False]
 
@@ -373,6 +378,9 @@ class _Lowering:
                 items.append(ir.Star(star_at, self.expression(element.value)))
             else:
                 items.append(self.expression(element.value))
+        only = items[0] if len(items) == 1 else None
+        if isinstance(only, ir.Name) and only.id in self.tables:
+            return replace(self.tables[only.id], at=at)
         return ir.Sequence(at, type(node).__name__.lower(), tuple(items))
 
     def dict_(self, node: cst.Dict) -> ir.Expr:

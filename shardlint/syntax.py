@@ -30,7 +30,13 @@ class UnparsableFile(Exception):
 
 
 def check_syntax(source: bytes, path: str) -> SyntaxError | None:
-    """What the running interpreter's grammar has against this text, if anything; a newer one may still accept it.
+    """What the running interpreter's grammar has against this text, if anything: see ``parse``."""
+    found = parse(source, path)
+    return None if isinstance(found, ast.Module) else found
+
+
+def parse(source: bytes, path: str) -> ast.Module | SyntaxError:
+    """The running interpreter's tree of this text, or what its grammar has against it; a newer one may still accept it.
 
     Raises:
         UnparsableFile: bytes that cannot be decoded, or nesting that no parser accepts.
@@ -38,7 +44,7 @@ def check_syntax(source: bytes, path: str) -> SyntaxError | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(source)
+            return ast.parse(source)
     except (RecursionError, MemoryError):
         raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
     except UnicodeDecodeError as error:
@@ -49,7 +55,6 @@ def check_syntax(source: bytes, path: str) -> SyntaxError | None:
         if _brackets(source) > 200:
             raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
         return error if isinstance(error, SyntaxError) else SyntaxError(str(error))
-    return None
 
 
 def decodable(source: bytes) -> bool:

@@ -240,6 +240,8 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, ex
         if op in _WHOLE and len(numbers) == 2:
             result = ops.binary(op, numbers[0], numbers[1], it.context(frame, expr.at))
             return Unknown("an operation on something unknown", result.size if isinstance(result, IntValue) else None)
+    if op == "*" and (many := lists.repeated(left, right)) is not None:
+        return many
     if op == "@":
         sharding.matmul(it, frame, left, right, expr.at)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from shardlint.ops.operators import MAX_ITEMS
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
@@ -48,6 +49,17 @@ def method(value: CollectionValue, name: str, args: list[Value]) -> Value:
             return value
         case _:
             return Unknown(f"what .{name} gives of a collection")
+
+
+def repeated(left: Value, right: Value) -> CollectionValue | None:
+    """``[item] * count`` for a count beyond what is followed one by one; None for anything else."""
+    sequence, times = (left, right) if isinstance(left, SequenceValue) else (right, left)
+    if not (isinstance(sequence, SequenceValue) and len(sequence.items) == 1 and isinstance(times, IntValue)):
+        return None
+    count = None if times.size is None else times.size.constant
+    if count is None or count <= MAX_ITEMS:
+        return None
+    return CollectionValue(sequence.items[0], sequence.kind, Size.const(count))
 
 
 def builtin(name: str, args: list[Value]) -> Value | None:

@@ -98,7 +98,7 @@ def _replace(frame: Frame, target: ir.Expr, old: Value, new: Value) -> None:
         for name, held in list(owner.variables.items()):
             if held is old:
                 owner.variables[name] = new if depth == 0 else _CHANGED
-            elif isinstance(held, (SequenceValue, DictValue, InstanceValue)) and _contains(held, old):
+            elif isinstance(held, (SequenceValue, CollectionValue, DictValue, InstanceValue)) and _contains(held, old):
                 owner.variables[name] = _CHANGED
         owner, depth = owner.parent, depth + 1
     if isinstance(target, ir.Name) and frame.find(target.id) is old:
@@ -108,6 +108,8 @@ def _replace(frame: Frame, target: ir.Expr, old: Value, new: Value) -> None:
 def _contains(value: Value, part: Value) -> bool:
     if isinstance(value, SequenceValue):
         return any(item is part or _contains(item, part) for item in value.items)
+    if isinstance(value, CollectionValue):
+        return value.item is part or _contains(value.item, part)
     if isinstance(value, DictValue):
         return any(item is part or _contains(item, part) for _, item in value.items)
     if isinstance(value, InstanceValue):

@@ -177,20 +177,21 @@ def _number(value: object) -> Value:
     return Literal(value)
 
 
-_MAX_ITEMS = 1000  # of a sequence that is followed; one that doubles itself grows beyond all memory
+#: Of a sequence that is followed: one that doubles itself grows beyond all memory.
+MAX_ITEMS = 1000
 
 
 def _sequence_binary(op: str, left: Value, right: Value) -> Value:
     if op == "+" and isinstance(left, SequenceValue) and isinstance(right, SequenceValue):
-        if left.kind != right.kind:
-            return Unknown("sequences of two kinds")
-        if len(left.items) + len(right.items) <= _MAX_ITEMS:
+        if left.kind != right.kind or left.kind == "keys":
+            return Unknown("no sequences of one kind")
+        if len(left.items) + len(right.items) <= MAX_ITEMS:
             return SequenceValue(left.items + right.items, left.kind)
     if op == "*":
         sequence, times = (left, right) if isinstance(left, SequenceValue) else (right, left)
         count = static_int(times)
         if isinstance(sequence, SequenceValue) and count is not None:
-            if len(sequence.items) * max(count, 0) <= _MAX_ITEMS:
+            if len(sequence.items) * max(count, 0) <= MAX_ITEMS:
                 return SequenceValue(sequence.items * count, sequence.kind)
     return Unknown("a sequence of unknown length")
 
