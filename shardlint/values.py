@@ -128,7 +128,8 @@ class StringValue:
 
 @dataclass(frozen=True, slots=True)
 class SequenceValue:
-    """A tuple or list of known length. ``names`` are the fields of a NamedTuple."""
+    """A tuple or list of known length; or (``keys``) an array of random keys, of which only the length is known.
+    ``names`` are the fields of a NamedTuple."""
 
     items: tuple[Value, ...]
     kind: str = "tuple"

@@ -268,8 +268,8 @@ def call_function(
     returns = node.returns if isinstance(node, ir.Function) else None
     promise = resolve(it, returns, func.module)
     if says_something(promise):
-        if wrong:  # reported: nothing that follows from it is another mistake
-            return matching.instantiate(it, promise, Bindings(), matching.Opaque(it))
+        if wrong:  # nothing that follows from it is another mistake
+            return Unknown("an error was reported here")
         result = matching.instantiate(it, promise, bindings, matching.Opaque(it))
         return manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
     if isinstance(promise, ScalarType) and promise.kind not in ("int", "None"):
@@ -400,7 +400,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
                         inner.bindings.rollback(mark)
             ended = it.block(inner, node.body)
             results = inner.returned if ended else [*inner.returned, constant(None)]
-            result = join_all(results) if results else Literal(None)
+            result = join_all(results) if results else Unknown("it always raises")
     finally:
         it.stack.pop()
     left = inner.variables.get(node.params[0].name) if node.params else None

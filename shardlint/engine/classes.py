@@ -8,6 +8,7 @@ from shardlint import ir
 from shardlint.engine import instances, matching
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import is_tree
+from shardlint.engine.types import AnyType
 from shardlint.values import (
     ClassValue,
     Dimension,
@@ -124,11 +125,11 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
             if isinstance(value, InstanceValue):
                 return call_function(it, frame, function, [value], {}, -1, ())
             return Unknown("a property")
-        if "staticmethod" in names:
-            return function
-        if "classmethod" in names:
-            return PartialValue(function, (cls,))
         made = decorated(it, frame, function)
+        if "staticmethod" in names:
+            return made
+        if "classmethod" in names:
+            return PartialValue(made, (cls,))
         return PartialValue(made, (value,)) if isinstance(value, InstanceValue) else made
     constant = _constant(it, value, cls, name)
     if constant is not None:
@@ -269,7 +270,8 @@ def construct(
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
             if found is not None and not found.kind:
                 it.report(frame, found.code or "ST202", where[name], found.message, found.witness)
-                given[name] = matching.instantiate(it, type_, Bindings(), matching.Opaque(it))
+                given[name] = Unknown("an error was reported here")
+                types[name] = AnyType()
             made.append((name, given[name]))
         elif node.value is not None:
             made.append((name, _default(it, module, node.value)))

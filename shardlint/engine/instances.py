@@ -109,7 +109,7 @@ def _declared(it: Interpreter, cls: ClassValue) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name, type_ in matching.field_types(it, cls).items():
         value = matching.instantiate(it, type_, bindings, matching.Opaque(it))
-        found[name] = IntValue(it.fresh(name)) if value == IntValue(None) else value
+        found[name] = matching.number_field(it, cls, name, value)
     return found
 
 

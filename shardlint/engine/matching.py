@@ -10,6 +10,7 @@ from shardlint import dtypes, ir
 from shardlint.engine.annotations import resolve, with_prefix
 from shardlint.engine.scopes import shares_scope
 from shardlint.engine.sharding import explicit, manual_calls, manual_match, placements
+from shardlint.engine.trees import is_tree, static_fields
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -19,6 +20,7 @@ from shardlint.engine.types import (
     SequenceType,
     Type,
     UnionType,
+    has_own_scope,
 )
 from shardlint.values import (
     ArrayValue,
@@ -110,13 +112,33 @@ def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[
             rest = [item for item in items if item != ScalarType("None")]
             if len(rest) == 1 and len(rest) < len(items):
                 return MaybeValue(instantiate(it, rest[0], bindings, new, depth))
-            return EitherValue(tuple(instantiate(it, item, bindings, new, depth) for item in items))
+            return _either(it, items, bindings, new, depth)
         case RepeatedType(kind=kind, item=item):
             return CollectionValue(_any_item(it, item, bindings, depth), kind)
         case MappingType(value=item):
             return CollectionValue(_any_item(it, item, bindings, depth), "dict")
         case _:
             return Unknown("no array annotation")
+
+
+def _either(
+    it: Interpreter, types: tuple[Type, ...], bindings: Bindings, new: Callable[[str], Size], depth: int
+) -> EitherValue:
+    """One of several types. A name that not all arrays among them say is bound only where the value is of that type."""
+    options: list[Value] = []
+    bound: list[dict[str, Size]] = []
+    mark = bindings.mark()
+    for type_ in types:
+        before = set(bindings.sizes)
+        options.append(instantiate(it, type_, bindings, new, depth))
+        names = {name: size for name, size in bindings.sizes.items() if name not in before}
+        if names or isinstance(type_, ArrayType):
+            bound.append(names)
+        bindings.rollback(mark)
+    for name, size in bound[0].items() if bound else ():
+        if "." in name or all(name in names for names in bound):
+            bindings.bind(name, size)
+    return EitherValue(tuple(options))
 
 
 def _any_item(it: Interpreter, type_: Type, bindings: Bindings, depth: int) -> Value:
@@ -184,19 +206,24 @@ def _instance(
     private, own = Bindings(), Own(type_.cls, bindings)
     shared = type_.own or shares_scope(type_.cls)
     for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-        private_field = isinstance(field_type, ArrayType) and not field_type.shared_scope and not type_.own
+        private_field = has_own_scope(field_type) and not type_.own
         if new is as_symbol and (private_field or not shared):
             names = own if depth == 0 and isinstance(field_type, ArrayType) else Opaque(it)
             value = instantiate(it, field_type, private, names, depth + 1)
         else:
             value = instantiate(it, field_type, bindings, new, depth + 1)
-        if value == IntValue(None):
-            value = IntValue(it.fresh(name))
-        fields.append((name, value))
+        fields.append((name, number_field(it, type_.cls, name, value)))
     prefix = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in type_.prefix)
     if not prefix:
         fields = _constructed(it, type_.cls, fields)
     return InstanceValue(type_.cls, tuple(fields), prefix)
+
+
+def number_field(it: Interpreter, cls: ClassValue, name: str, value: Value) -> Value:
+    """What a field holds that is annotated as a number: one of some size. In a tree it may as well be an array."""
+    if is_tree(cls) and isinstance(value, (IntValue, ScalarValue)) and name not in static_fields(cls):
+        return Unknown("a number or an array", it.fresh(name) if isinstance(value, IntValue) else None)
+    return IntValue(it.fresh(name)) if value == IntValue(None) else value
 
 
 def _constructed(it: Interpreter, cls: ClassValue, fields: list[tuple[str, Value]]) -> list[tuple[str, Value]]:
@@ -226,7 +253,7 @@ def check(
                 return None  # its fields were checked when it was made; their names are its own
             known = dict(value.fields)
             for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-                if isinstance(field_type, ArrayType) and not (field_type.shared_scope or type_.own):
+                if has_own_scope(field_type) and not type_.own:
                     continue
                 found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
                 if found is not None and not found.kind:
@@ -358,7 +385,7 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
                 for a, b in zip(dims, promised.dims, strict=True)
             )
         refined = replace(value, dims=dims, dtype=dtypes.both(value.dtype, promised.dtype))
-        return refined if it.view is None else manual_calls.annotated(refined, promised)
+        return refined if it.view is None else manual_calls.annotated(value, refined, promised)
     if isinstance(type_, SequenceType) and isinstance(value, SequenceValue) and len(type_.items) == len(value.items):
         items = tuple(refine(it, one, item, bindings) for one, item in zip(type_.items, value.items, strict=True))
         return replace(value, items=items)

@@ -130,6 +130,8 @@ def _is_of(value: Value, type_: Value) -> bool | None:
             return True
         case ArrayValue():
             return False if name in _BUILTIN or not name else None
+        case SequenceValue(kind="keys"):
+            return True if name in _ARRAYS else False if name in _BUILTIN else None
         case SequenceValue(kind=kind) | CollectionValue(kind=kind):
             return name == f"builtins.{kind}" if name in _BUILTIN else False
         case DictValue():

@@ -208,6 +208,8 @@ def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Va
     if values is not None and len(values) != len(items):
         if isinstance(value, ArrayValue):
             it.report(frame, "ST214", at, f"{len(items)} names unpack a dimension of size {len(values)}")
+        elif isinstance(value, SequenceValue) and value.kind == "keys":
+            it.report(frame, "ST214", at, f"{len(items)} names unpack {len(values)} random keys")
         elif isinstance(value, SequenceValue) and value.kind == "tuple":  # a list may have grown unseen
             shape = all(isinstance(item, IntValue) for item in values)
             # other tuples are the type checker's business

@@ -84,6 +84,8 @@ def children(value: Value) -> list[tuple[object, Value]] | None:
     match value:
         case Literal(value=None):
             return []
+        case SequenceValue(kind="keys"):
+            return None
         case SequenceValue(items=items) if items or value.kind == "tuple":  # a list may have grown unseen
             return list(enumerate(items))
         case DictValue(items=pairs):

@@ -26,10 +26,6 @@ class ArrayType:
     at: int
     text: str
 
-    @property
-    def shared_scope(self) -> bool:
-        """Whether a field of this type is checked in the scope of the function that is given the instance."""
-        return self.shape is not None and self.shape.dialect == "shardtypes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,5 +90,19 @@ def says_something(type_: Type) -> bool:
             return says_something(type_.value)
         case UnionType():
             return any(says_something(item) for item in type_.items)
+        case _:
+            return False
+
+
+def has_own_scope(type_: Type) -> bool:
+    """Whether a field of this type is checked where its instance is made, and not in the scope of a function that is
+    given the instance: jaxtyping's arrays, which no function looks for in an instance."""
+    match type_:
+        case ArrayType(shape=shape):
+            return shape is None or shape.dialect != "shardtypes"
+        case SequenceType(items=items) | UnionType(items=items):
+            return any(has_own_scope(item) for item in items)
+        case RepeatedType(item=item) | MappingType(value=item):
+            return has_own_scope(item)
         case _:
             return False

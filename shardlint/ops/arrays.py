@@ -266,6 +266,8 @@ def refuse_non_axis(call: Call, value: Value, operand: ArrayValue) -> None:
     """An array where an axis belongs fails for every call: ``jnp.min(a, b)``."""
     is_float = isinstance(value, Literal) and isinstance(value.value, (float, complex))
     is_array = isinstance(value, ArrayValue) and (value.dims != () or dtypes.is_kind(value.dtype, "floating") is True)
+    if isinstance(value, ArrayValue) and value.numpy and len(value.dims or ()) < 2:
+        return  # JAX takes several axes as a NumPy array too
     if not (is_float or (is_array and isinstance(value, ArrayValue) and value.dims is not None)):
         return
     what = f"an array of shape {shown(value)}" if isinstance(value, ArrayValue) else "a float"

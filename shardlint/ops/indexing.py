@@ -78,8 +78,8 @@ def _index_sequence(receiver: SequenceValue, index_value: Value) -> Value:
     if position is not None:
         if -len(receiver.items) <= position < len(receiver.items):
             return receiver.items[position]
-        if receiver.kind == "list":
-            return Unknown("an item of a list that may have grown")
+        if receiver.kind != "tuple":
+            return Unknown("an item of a list that may have grown, or of an array")
         count = len(receiver.items)
         raise OpError("ST214", f"index {position} is out of range for a {receiver.kind} of {count}")
     if isinstance(index_value, SliceValue):

@@ -57,6 +57,8 @@ def attribute(receiver: Value, name: str, ctx: OpContext) -> Value:
         return _dtype_attribute(receiver, name)
     if isinstance(receiver, SliceValue) and name in ("start", "stop", "step"):
         return {"start": receiver.lower, "stop": receiver.upper, "step": receiver.step}[name]
+    if isinstance(receiver, SequenceValue) and receiver.kind == "keys":
+        return Unknown(f".{name} of random keys")
     if isinstance(receiver, (SequenceValue, DictValue, StringValue)):
         return MethodValue(receiver, name)
     if isinstance(receiver, Literal) and isinstance(receiver.value, (str, bytes)):

@@ -302,5 +302,5 @@ def split(call: Call) -> Value:
     if value.dims == ():
         return ArrayValue(tuple(Dimension(size, ()) for size in sizes), None, False, frozenset())
     if len(sizes) == 1 and sizes[0] is not None and sizes[0].constant is not None and sizes[0].constant <= 64:
-        return SequenceValue((ArrayValue(None),) * sizes[0].constant, "list")
+        return SequenceValue((ArrayValue(None),) * sizes[0].constant, "keys")
     raise UnknownArgument

@@ -289,9 +289,12 @@ _LEAVING = frozenset(
 )
 
 
+_AXES = frozenset({"axis", "axes", "source", "destination"})  # stay numbers of Python's, or of NumPy's
+
+
 def _run(found: Model, call: Call) -> Value:
     if call.qualname.startswith("jax.") and call.qualname not in _LEAVING:
-        args = {name: _entering(value, call.ctx.x64) for name, value in call.args.items()}
+        args = {n: value if n in _AXES else _entering(value, call.ctx.x64) for n, value in call.args.items()}
         call = Call(call.qualname, args, call.ctx)
     try:
         return found.function(call)

@@ -48,13 +48,18 @@ def ordered(tree: DictValue) -> list[tuple[object, Value]]:
         raise _NotKnown from None
 
 
+def _is_node(tree: SequenceValue) -> bool:
+    """Whether a sequence has the items that are known of it: a list may have grown unseen, keys are one array."""
+    return tree.kind == "tuple" or (tree.kind == "list" and bool(tree.items))
+
+
 def leaves_of(tree: Value) -> Iterator[Value]:
     """The leaves, in JAX's order. Raises _NotKnown."""
     if is_none(tree):
         return
     if isinstance(tree, _LEAVES):
         yield tree
-    elif isinstance(tree, SequenceValue) and (tree.items or tree.kind == "tuple"):  # a list may have grown unseen
+    elif isinstance(tree, SequenceValue) and _is_node(tree):
         for item in tree.items:
             yield from leaves_of(item)
     elif isinstance(tree, DictValue):
@@ -89,7 +94,7 @@ def _mapped(call: Call, tree: Value, rest: list[Value]) -> Value:
         return tree
     if isinstance(tree, _LEAVES):
         return call.ctx.call(call["f"], [tree, *rest], {})
-    if isinstance(tree, SequenceValue) and (tree.items or tree.kind == "tuple"):
+    if isinstance(tree, SequenceValue) and _is_node(tree):
         for other in rest:
             if not isinstance(other, SequenceValue) or other.kind != tree.kind or other.names != tree.names:
                 raise _NotKnown

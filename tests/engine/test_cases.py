@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from shardlint.engine import analyze
+from shardlint.ir import Module
 from shardlint.lower import lower
 from shardlint.positions import Positions
 from shardlint.project import Project
@@ -22,6 +24,11 @@ CASES = Path(__file__).parents[2] / "fixtures" / "lint"
 COMMENT = re.compile(r"\s*# expect: ([A-Z0-9, ]+)$")
 
 
+@cache
+def _lowered(source: bytes, name: str, path: str, package: bool) -> Module:
+    return lower(source, name, path, package).module
+
+
 def found(root: Path, path: Path) -> Counter[tuple[int, str]]:
     """(line, code) of every finding of one file among the files of its folder."""
     modules = {}
@@ -29,7 +36,7 @@ def found(root: Path, path: Path) -> Counter[tuple[int, str]]:
         name = ".".join(other.relative_to(root).with_suffix("").parts)
         package = name.endswith("__init__")
         name = name.removesuffix(".__init__")
-        modules[name] = lower(other.read_bytes(), name, str(other), package).module
+        modules[name] = _lowered(other.read_bytes(), name, str(other), package)
     module = next(m for m in modules.values() if m.path == str(path))
     positions = Positions(path.read_bytes(), str(path))
     on = {rule.code for rule in all_rules() if rule.default}
