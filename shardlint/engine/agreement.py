@@ -10,6 +10,7 @@ from shardlint.engine.blame import result_place
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import children, is_leaf, leaf_pairs, traced
 from shardlint.ops.registry import is_none
+from shardlint.ops.sharding.explicit import placed
 from shardlint.values import ArrayValue, Literal, SequenceValue, Value
 from shardtypes.lang import Different, Facts, compare, format_shape
 
@@ -39,7 +40,7 @@ class Site:
         return call(self.it, self.frame, func, args, {}, self.at)
 
     def report(self, text: str, witness: dict[str, int] | None = None, func: Value = _NONE, path: tuple[int, ...] = (),
-               other: str = "") -> None:  # fmt: skip
+               other: str = "", code: str = "") -> None:  # fmt: skip
         """At the part of the local function's result that is wrong, else at the call."""
         frame = self.frame
         place = result_place(func, frame, path, self.private)
@@ -49,7 +50,7 @@ class Site:
         if other in self.places:
             related.append((frame.module, self.places[other], "the carry starts here"))
         where = self.at if place is None else place
-        self.it.report(frame, self.code, where, f"{self.name}: {text}", witness, tuple(related))
+        self.it.report(frame, code or self.code, where, f"{self.name}: {text}", witness, tuple(related))
 
 
 def agree(
@@ -71,6 +72,28 @@ def agree(
             text = f"{sides[0]} {shown[0]} {sides[1]} {shown[1]}" + (f" (item {where})" if where else "")
             site.report(text, witness, func, (*path, *indices(where)), start)
             return
+
+
+def lie_alike(
+    site: Site, before: Value, after: Value, sides: tuple[str, str], func: Value, path: tuple[int, ...] = (),
+    start: str = "",
+) -> None:  # fmt: skip
+    """On explicit axes each leaf is split in one way on both sides; the first that is not is reported."""
+    for where, a, b in leaf_pairs(before, after) or ():
+        if not (isinstance(a, ArrayValue) and isinstance(b, ArrayValue) and placed(a) and placed(b)):
+            continue
+        if a.dims is None or b.dims is None or len(a.dims) != len(b.dims) or a.mesh != b.mesh:
+            continue
+        if any(None not in (x.axes, y.axes) and x.axes != y.axes for x, y in zip(a.dims, b.dims, strict=True)):
+            item = f" (item {where})" if where else ""
+            text = f"{sides[0]} split as {_split(a)} {sides[1]} {_split(b)}{item}: on explicit axes both have to be split alike, reshard one of them"  # noqa: E501 - one sentence
+            site.report(text, None, func, (*path, *indices(where)), start, "ST313")
+            return
+
+
+def _split(value: ArrayValue) -> str:
+    dims = value.dims or ()
+    return repr(format_shape([dim.size for dim in dims], [dim.axes or () for dim in dims]))
 
 
 def indices(where: str) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlint.engine.agreement import Site, agree
+from shardlint.engine.agreement import Site, agree, lie_alike
 from shardlint.engine.joining import join_all
 from shardlint.engine.trees import is_leaf, traced
 from shardlint.ops.registry import is_none
@@ -35,6 +35,7 @@ def call_branches(site: Site, qualname: str, args: list[Value], kwargs: dict[str
     ]
     for func, result in zip(functions[1:], results[1:], strict=True):
         agree(site, results[0], result, ("its branches give", "and"), func)
+        lie_alike(site, results[0], result, ("its branches give results", "and"), func)
     return join_all([traced(result) for result in results])
 
 

@@ -46,6 +46,8 @@ def join(a: Value, b: Value) -> Value:
                 a.pending if a.pending == b.pending else None,
                 a.manual and b.manual,
                 a.numpy or b.numpy,
+                marks=frozenset() if a.mesh is None else a.marks | b.marks,
+                mesh=a.mesh if a.mesh == b.mesh else None,
             )
         case IntValue(), IntValue():
             return IntValue(None)
@@ -59,14 +61,14 @@ def join(a: Value, b: Value) -> Value:
             return DictValue(tuple((key, join(x, y)) for (key, x), (_, y) in zip(pairs, others, strict=True)))
         case MaybeValue(), MaybeValue():
             return MaybeValue(join(a.value, b.value))
-        case (Constant(value=bool()) | ScalarValue(kind="bool")), (Constant(value=bool()) | ScalarValue(kind="bool")):
+        case ((Constant(value=bool()) | ScalarValue(kind="bool")), (Constant(value=bool()) | ScalarValue(kind="bool"))):
             return ScalarValue("bool")
         case (
             (Constant(value=float()) | ScalarValue(kind="float")),
             (Constant(value=float()) | ScalarValue(kind="float")),
         ):
             return ScalarValue("float")
-        case (Constant(value=str()) | StringValue()), (Constant(value=str()) | StringValue()):
+        case ((Constant(value=str()) | StringValue()), (Constant(value=str()) | StringValue())):
             return StringValue()
         case Constant(value=None), _ if not isinstance(b, Unknown):
             return MaybeValue(b.value) if isinstance(b, MaybeValue) else MaybeValue(b)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine.agreement import Site, agree
+from shardlint.engine.agreement import Site, agree, lie_alike
 from shardlint.engine.branches import call_branches
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.mapping import stack
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.registry import static_int
+from shardlint.ops.sharding.explicit import explicit_axes, placed
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -78,7 +79,7 @@ def _scan(site: Site) -> Value:
     dim, one = _example(site, xs)
     if isinstance(length, IntValue) and length.size is not None:
         if dim.size is None:
-            dim = Dimension(length.size)
+            dim = replace(dim, size=length.size)
         else:
             verdict = compare(length.size, dim.size, site.frame.facts)
             if isinstance(verdict, Different):
@@ -112,6 +113,11 @@ def _example(site: Site, xs: Value) -> tuple[Dimension, Value]:
         if isinstance(value, ArrayValue) and value.dims:
             if value.dims[0].size is not None:
                 sizes.append((path, value.dims[0].size))
+            axes = value.dims[0].axes
+            if axes and placed(value):
+                shape = format_shape([dim.size for dim in value.dims], [dim.axes or () for dim in value.dims])
+                text = f"{site.name}: {path} is {shape!r}, and it goes through the first dimension, which is split over {'/'.join(axes)}: JAX refuses that on explicit axes; reshard {path} first"  # noqa: E501 - one sentence
+                site.it.report(site.frame, "ST313", site.places.get("xs", site.at), text)
             return replace(value, dims=value.dims[1:], numpy=False, dtype=None if value.numpy else value.dtype)
         if isinstance(value, ArrayValue) and value.dims is None:
             return ArrayValue(None, value.dtype)
@@ -126,13 +132,15 @@ def _example(site: Site, xs: Value) -> tuple[Dimension, Value]:
             text = f"the scanned arrays have different leading dimensions: {sizes[0][0]} {sizes[0][1]}, {path} {size}"
             site.report(text, verdict.witness)
             break
-    return Dimension(sizes[0][1] if sizes else None), found
+    whole = site.it.view is None and explicit_axes(site.frame.mesh) is not None
+    return Dimension(sizes[0][1] if sizes else None, () if whole else None), found
 
 
 def _carried(site: Site, start: str, step: Callable[[Value], Value], body: str, path: tuple[int, ...] = ()) -> Value:
     """The carry after a loop. A first step may show what the start did not; then the body is seen once more."""
     before = traced(site.given[start])
     after = step(before)
+    lie_alike(site, before, after, ("its carry starts", "and comes back as"), site.given[body], path, start)
     settled = _settled(before, after)
     if settled != before:
         before = settled

@@ -10,6 +10,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
+from shardlint.ops.sharding.explicit import explicit_axes, placed
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import (
     ArrayValue,
@@ -40,10 +41,11 @@ _ZERO = IntValue(Size.const(0))
 class _Wrong(Exception):
     """A certain mistake in the mapped axes."""
 
-    def __init__(self, message: str, witness: dict[str, int] | None = None) -> None:
+    def __init__(self, message: str, witness: dict[str, int] | None = None, code: str = "ST211") -> None:
         super().__init__(message)
         self.message = message
         self.witness = witness or {}
+        self.code = code
 
 
 @dataclass(slots=True)
@@ -56,7 +58,8 @@ class _Mapped:
     certain: bool = True  # every argument was understood
     any: bool = False
     positions: set[int] = field(default_factory=set)  # of the positional arguments that are mapped arrays
-    axes: set[Axes] = field(default_factory=set)  # how the mapped dimensions lie on the mesh, in manual code
+    axes: set[Axes] = field(default_factory=set)  # how the mapped dimensions lie on the mesh, where that is followed
+    split: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)  # the same on explicit axes, by argument
 
     def one(self, value: Value, axes: Value, what: str) -> Value:
         """One example of an argument."""
@@ -98,7 +101,10 @@ class _Mapped:
             self.certain = False
         else:
             self.sizes.append((what, size))
-        self.axes.add(value.dims[axis].axes if value.manual else None)
+        axes = value.dims[axis].axes
+        self.axes.add(axes if value.manual or value.mesh is not None else None)
+        if placed(value) and axes is not None:
+            self.split.append((what, axes))
         return example(value, axis)
 
     def _by_structure(self, value: Value, axes: SequenceValue | DictValue, what: str) -> Value:
@@ -125,6 +131,11 @@ class _Mapped:
             if isinstance(verdict, Different):
                 message = f"mapped dimensions differ: {first} has {known}, {what} has {size}"
                 raise _Wrong(message, verdict.witness)
+        for what, axes in self.split[1:]:
+            if axes != self.split[0][1]:
+                first, one = self.split[0]
+                ways = f"{first} over {'/'.join(one or ('no axis',))}, {what} over {'/'.join(axes or ('no axis',))}"
+                raise _Wrong(f"mapped dimensions are split differently: {ways}; reshard one of them", {}, "ST313")
 
 
 def call_mapped(
@@ -151,16 +162,18 @@ def call_mapped(
             if not mapped.lenient and not _is_partly_unknown([*args, *kwargs.values()]):
                 raise _Wrong("no argument is mapped: in_axes needs an axis for at least one")
     except _Wrong as wrong:
-        return _report(it, frame, func, at, f"{short}: {wrong.message}", wrong.witness)
+        return _report(it, frame, func, at, wrong)
     result = call(it, frame, func.func, inner, named, at, places)
     lies = next(iter(mapped.axes)) if len(mapped.axes) == 1 and mapped.certain and "axis_size" not in options else None
-    dim = Dimension(mapped.sizes[0][1] if mapped.sizes else None, lies if it.view is not None else None)
+    dim = Dimension(
+        mapped.sizes[0][1] if mapped.sizes else None, lies if it.view is not None or explicit_axes(frame.mesh) else None
+    )
     out = options.get("out_axes", _ZERO)
     try:
         _unmapped(func.func, mapped, out)
         return _stacked(result, out, dim, "the result", mapped.lenient)
     except _Wrong as wrong:
-        return _report(it, frame, func, at, f"{short}: {wrong.message}", wrong.witness)
+        return _report(it, frame, func, at, wrong)
 
 
 def _arguments(
@@ -239,9 +252,7 @@ def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
             if isinstance(value, SequenceValue) and value.kind == "list":
                 return Unknown("out_axes is not understood")
             raise _Wrong(f"{what} has {_entries(value)}, out_axes has {_entries(axes)} for it")
-        made = [
-            (key, _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient)) for key, item in parts
-        ]
+        made = [(key, _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient)) for key, item in parts]
         return rebuilt(value, made)
     axis = static_int(axes)
     parts = children(value)
@@ -262,12 +273,13 @@ def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
     return stacked(leaf, axis, dim, dim.axes)
 
 
-def _report(it: Interpreter, frame: Frame, func: WrappedValue, at: int, text: str, witness: dict[str, int]) -> Value:
+def _report(it: Interpreter, frame: Frame, func: WrappedValue, at: int, wrong: _Wrong) -> Value:
     """At the axes where they are written in this module, else at the call."""
+    text = f"{func.kind.rpartition('.')[2]}: {wrong.message}"
     if func.origin is not None and func.origin[0] == frame.module:
-        it.report(frame, "ST211", func.origin[1], text, witness, ((frame.module, at, "called here"),))
+        it.report(frame, wrong.code, func.origin[1], text, wrong.witness, ((frame.module, at, "called here"),))
     else:
-        it.report(frame, "ST211", at, text, witness)
+        it.report(frame, wrong.code, at, text, wrong.witness)
     return Unknown("an error was reported here")
 
 

@@ -9,8 +9,9 @@ class RefusedSharding(Rule):
 
     Reports what JAX refuses because of how arrays are split, where it keeps track of that itself: on a mesh with
     explicit axes. A reshape that it cannot follow, a `cumsum`, `sort` or lookup along a split dimension, a slice that
-    leaves no even shards, a constraint that does not say how the value is split. On a mesh with automatic axes it is
-    the reverse: `reshard` and `out_sharding=` may not name one.
+    leaves no even shards, a constraint that does not say how the value is split, a loop over a split dimension, a
+    carry or a branch that comes back split otherwise, mapped dimensions that are split differently. On a mesh with
+    automatic axes it is the reverse: `reshard` and `out_sharding=` may not name one.
 
     It speaks where the mesh and its axis types are known: made with `axis_types=` and put in force by `jax.set_mesh`.
 

@@ -51,6 +51,17 @@ ONE = [
     "lax.stop_gradient({a})", "jax.sharding.reshard({a}, P('{i}'))", "jax.sharding.reshard({a}, P(None, '{i}'))",
     "jax.sharding.reshard({a}, P())", "lax.with_sharding_constraint({a}, P('{i}'))",
     "lax.with_sharding_constraint({a}, P(None, '{i}'))", "jnp.einsum('ij->ji', {a}, out_sharding=P('{i}'))",
+    "lax.scan(lambda c, r: (c + r, r * 2.0), {a}[0], {a})[0]",
+    "lax.scan(lambda c, r: (c + r, r * 2.0), {a}[0], {a})[1]",
+    "lax.scan(lambda c, r: (c * 0.5, c.sum(0)), {a}, None, length=3)[1]", "lax.map(lambda r: r * 2.0, {a})",
+    "lax.scan(lambda c, r: (jax.sharding.reshard(c, P('{i}')), None), {a}, None, length=3)[0]",
+    "lax.fori_loop(0, 3, lambda i, c: c + {a}, {a})",
+    "lax.fori_loop(0, 3, lambda i, c: jax.sharding.reshard(c, P()), {a})",
+    "lax.while_loop(lambda c: c.sum() < 9.0, lambda c: c + 1.0, {a})",
+    "lax.cond({a}.sum() > 9.0, lambda c: c, lambda c: jax.sharding.reshard(c, P('{i}')), {a})",
+    "lax.cond({a}.sum() > 9.0, lambda c: c * 2.0, lambda c: -c, {a})",
+    "jax.vmap(lambda r: r * 2.0)({a})", "jax.vmap(jnp.sum)({a})", "jax.vmap(lambda r: r[:8], in_axes=1)({a})",
+    "jax.vmap(lambda r: r.sum(0), in_axes=1, out_axes=-1)({a}[..., None])",
     "jnp.zeros((16, 32), out_sharding=P('{i}'))", "{a} + {a}.sum(0)", "{a} - {a}.max(-1, keepdims=True)",
 ]  # fmt: skip
 TWO = [
@@ -62,6 +73,9 @@ TWO = [
     "jnp.concatenate([{a}, {b}], axis=0)", "jnp.concatenate([{a}, {b}], axis=-1)", "jnp.stack([{a}, {b}], axis=1)",
     "jnp.outer({a}[:, 0], {b}[0])", "lax.dynamic_update_slice({a}, {b}, (0, 0))", "{a} + {b}.sum(0)",
     "jnp.take({a}, {b}.astype(jnp.int32) % 3, axis=-1)", "{a}[{b}[:, 0].astype(jnp.int32)]", "jnp.add({a}, {b})",
+    "jax.vmap(lambda r, s: r + s)({a}, {b})", "jax.vmap(lambda r, s: r * s.sum(), in_axes=(0, 1))({a}, {b})",
+    "jax.vmap(lambda r: r + {b}.sum(0))({a})", "lax.scan(lambda c, r: (c + r, r), {a}.sum(0), {b})[0]",
+    "lax.cond({a}.sum() > 9.0, lambda c, e: c, lambda c, e: e, {a}, {b})",
     "{a} == {b}", "jnp.where({a} > 0, {b}, 0.0)", "jnp.minimum({a}, {b}[:1])",
 ]  # fmt: skip
 _TEMPLATES = (*ONE, *TWO, *TWO)

@@ -56,11 +56,11 @@ def judge(program: Program) -> None:
         value = seen[name]
         assert isinstance(value, ArrayValue), f"{name} is no array\n{text}"
         axes = [dim.axes for dim in value.dims or ()]
-        if value.dims is not None and any(axes):
+        if value.dims is not None:
             want = program.specs[name]
             agree = all(a is None or a == b for a, b in zip(axes, want, strict=True))
             assert agree, f"{name}: {axes}, JAX: {want}\n{text}"
-        COUNTS["known"] += known(value)
+            COUNTS["known"] += None not in axes
 
 
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=CASES <= 60)
@@ -74,5 +74,5 @@ def test_most_lines_are_known() -> None:
     if not COUNTS["lines"]:  # the test above ran in another worker
         test_lines_agree_with_jax()
     assert COUNTS["lines"] > 3 * CASES
-    assert COUNTS["known"] + COUNTS["reported"] > 0.45 * COUNTS["lines"]
+    assert COUNTS["known"] + COUNTS["reported"] > 0.75 * COUNTS["lines"]
     assert COUNTS["reported"] > 0.04 * COUNTS["lines"]

@@ -28,6 +28,9 @@ def stacked(value: ArrayValue, axis: int, dim: Dimension, axes: Axes) -> ArrayVa
     assert value.dims is not None
     before, after = value.dims[:axis], value.dims[axis:]
     if not value.manual:
+        others = {one for other in value.dims for one in other.axes or ()}
+        if value.mesh is None or others.intersection(dim.axes or ()):
+            dim = replace(dim, axes=None)
         return replace(value, dims=(*before, dim, *after), weak=False)
     own = frozenset(name for name, mark in value.marks if mark == "mapped")
     whole = axes is not None and all(

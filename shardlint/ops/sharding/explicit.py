@@ -53,6 +53,11 @@ class GlobalOp:
         return self.call.last
 
     @property
+    def heedless(self) -> bool:
+        """An einsum of one operand: JAX heeds ``out_sharding`` where it contracts two."""
+        return self.call.qualname == "jax.numpy.einsum" and len(self.operands) == 1
+
+    @property
     def sizes(self) -> dict[str, int | None]:
         return explicit_axes(self.mesh) or {}
 
@@ -80,6 +85,9 @@ def placed(value: ArrayValue) -> bool:
     """Whether the array's type certainly says how it lies on the mesh."""
     return value.mesh is not None and UNPLACED not in value.marks
 
+
+#: The parameters that say how a result is to lie.
+_ASKED = ("out_sharding", "device", "sharding")
 
 Rule: TypeAlias = Callable[[GlobalOp, ArrayValue, "list[Origin]"], Split]
 
@@ -126,14 +134,26 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
     result = model(Call(call.qualname, operands.marked(call), inner))
     ctx.facts = inner.facts
     op = GlobalOp(call, mesh, tuple(operands.found), tuple(operands.positions))
-    given = call.args.get("out_sharding", call.args.get("device"))
-    asked = given is not None and not is_none(given)
-    found = EXPLICIT.get(call.qualname) if operands.complete and not asked else None
-    return each(result, lambda value, origins: value if found is None else _placed(op, value, origins, found))
+    asked = any(name in call.args and not is_none(call.args[name]) for name in _ASKED)
+    if not operands.complete or (asked and not op.heedless):
+        return each(result, lambda value, origins: value)
+    found = EXPLICIT.get(call.qualname, _no_rule)
+    return each(result, lambda value, origins: _placed(op, value, origins, found))
+
+
+def _no_rule(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    return None
+
+
+def _whole(op: GlobalOp, out: ArrayValue) -> Split:
+    """What is made of arrays that are not split is not split, whatever the function."""
+    whole = op.operands and all(o.dims is not None and not any(d.axes != () for d in o.dims) for o in op.operands)
+    return [() for _ in out.dims or ()] if whole else None
 
 
 def _placed(op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule) -> ArrayValue:
     split = found(op, bare, origins) if bare.dims is not None else None
+    split = _whole(op, bare) if split is None and bare.dims is not None else split
     if split is None:
         return bare
     _check_twice(op, bare, split)

@@ -13,7 +13,7 @@ from shardlint.ops.sharding.explicit import GlobalOp, Split, placed, rule
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
-from shardlint.values import ArrayValue, Dimension, SequenceValue
+from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 
 
 def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -180,23 +180,33 @@ def alike(op: GlobalOp, operands: Sequence[ArrayValue]) -> list[Axes] | None:
     shapes = [[dim.axes for dim in operand.dims] for operand in operands if operand.dims is not None]
     if not operands or len(shapes) < len(operands) or len({len(one) for one in shapes}) != 1:
         return None
+    if None not in shapes[0] and all(one == shapes[0] for one in shapes):
+        return list(shapes[0])
     known = [n for n, one in enumerate(shapes) if None not in one and placed(operands[n])]
     for n in known[1:]:
         if shapes[n] != shapes[known[0]]:
             a, b = (op.text(operands[i]) for i in (known[0], n))
             raise op.refused(f"operands are split differently over the mesh: {a} and {b}", code="ST309")
-    return list(shapes[0]) if len(known) == len(operands) else None
+    return None
 
 
 def selected(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
-    """``where(condition, x, y)``: all three are split alike; numbers do not count."""
-    if is_none(op.call.get("x")):
+    """``where(condition, x, y)``: all three are split alike, unless some have to be broadcast first."""
+    if op.last == "where" and is_none(op.call.get("x")):
         return None
     operands = [operand for operand in op.operands if operand.dims != ()]
     sizes = [[dim.size for dim in operand.dims or ()] for operand in operands]
-    if any(None in one or one != sizes[0] for one in sizes):
-        return None  # broadcast first, by rules of their own
-    return alike(op, operands)
+    if any(operand.dims is None for operand in operands) or any(None in one for one in sizes):
+        return None
+    numbers = [name for name in ("x", "y") if not _has_dims(op.call.get(name))]
+    condition = op.call.get("condition")
+    if op.last == "where" and (len({len(one) for one in sizes}) > 1 or (numbers and _has_dims(condition))):
+        return aligned(op, out, origins)
+    return alike(op, operands) if all(one == sizes[0] for one in sizes) else None
+
+
+def _has_dims(value: Value) -> bool:
+    return isinstance(value, ArrayValue) and value.dims != ()
 
 
 def paired(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -205,8 +215,14 @@ def paired(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 
 def made(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
-    """A new array is not split."""
-    return [() for _ in out.dims or ()] if not op.operands else None
+    """A new array is not split; a copy of one is split as that is."""
+    return [() for _ in out.dims or ()] if not op.operands else same_place(op, out, origins)
+
+
+def like(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``zeros_like(x)``: split as ``x`` is, unless it is given a shape of its own."""
+    own = not is_none(op.call.get("shape"))
+    return [() for _ in out.dims or ()] if own else same_place(op, out, origins)
 
 
 def hot(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -242,7 +258,8 @@ rule([*_CAST, *qualified(_NN, "softmax log_softmax"), *qualified(_JNP, "flip fli
       f"{_LAX}.rev"], same_place)  # fmt: skip
 rule(qualified(_JNP, "einsum matmul dot inner"), contracted, "ST310")
 rule([f"{_JNP}.outer"], outer, "ST309")
-rule([*qualified(_JNP, "sum mean nansum nanmean prod std var max min amax amin any all count_nonzero linalg.norm"),
+rule([*qualified(_JNP, "sum mean nansum nanmean prod std var max min amax amin argmax argmin any all"),
+      *qualified(_JNP, "count_nonzero linalg.norm"),
       f"{_NN}.logsumexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
 rule([*qualified(_JNP, "cumsum cumprod sort argsort"), *qualified(_LAX, "cumsum cumprod cummax cummin")], whole)
 rule([f"{_LAX}.top_k"], last)
@@ -252,6 +269,7 @@ rule([f"{_JNP}.broadcast_to"], spread)
 rule([*qualified(_JNP, "concatenate stack"), f"{_LAX}.concatenate"], joined)
 rule([f"{_JNP}.where", f"{_LAX}.select"], selected)
 rule(qualified(_LAX, "dynamic_update_slice dynamic_update_slice_in_dim"), paired)
-rule(qualified(_JNP, "zeros ones empty full arange linspace eye identity"), made)
+rule(qualified(_JNP, "zeros ones empty full arange linspace eye identity tri array asarray"), made)
+rule(qualified(_JNP, "zeros_like ones_like empty_like full_like"), like)
 rule([f"{_NN}.one_hot"], hot)
 rule([f"{_JNP}.tile"], tiled)

@@ -145,8 +145,9 @@ def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axe
     number, witness = size.constant, dict[str, int]()
     name = None if old is None else old.symbol_name
     if number is None and name is not None and size.symbols == {name}:
-        tried = [count * n for n in range(100, 108)]  # the dimension itself divides evenly
-        if all(size.evaluate({name: n}) % count for n in tried):
+        tried = [count * n for n in range(100, 164)]  # the dimension itself divides evenly
+        rests = {bool(size.evaluate({name: n}) % count) for n in tried}
+        if len(rests) == 1:
             number, witness = size.evaluate({name: tried[0]}), {name: tried[0]}
     if number is None:
         return None
@@ -155,7 +156,7 @@ def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axe
         error = op.refused(why, 0)
         error.witness = witness
         raise error
-    return axes if size.constant is not None else None
+    return axes
 
 
 def indexed(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -206,12 +207,16 @@ def _plain(item: Value) -> bool:
 
 def _only_one(items: Sequence[Value]) -> bool:
     """Whether everything but the one array is a full slice."""
-    return all(
-        isinstance(item, ArrayValue)
-        or item == Literal(...)
-        or (isinstance(item, SliceValue) and is_none(item.lower) and is_none(item.upper))
-        for item in items
-    )
+    return all(isinstance(item, ArrayValue) or item == Literal(...) or _full(item) for item in items)
+
+
+def _dims(operand: ArrayValue) -> tuple[Dimension, ...]:
+    """The dimensions of an operand; one of which nothing is known where their number is not."""
+    return (Dimension(None),) if operand.dims is None else operand.dims
+
+
+def _full(item: Value) -> bool:
+    return isinstance(item, SliceValue) and is_none(item.lower) and is_none(item.upper) and is_none(item.step)
 
 
 def _places(items: Sequence[Value], rank: int) -> list[tuple[Value, int | None]] | None:
@@ -282,20 +287,22 @@ def rolled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 
 def updated(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
-    """``x.at[…].set(y)``: not at places picked from a split dimension."""
+    """``x.at[…].set(y)``: the array stays as it is; not at places picked from a split dimension."""
     source = op.operands[0] if op.operands else None
     index = op.call.get("index")
     items = index.items if isinstance(index, SequenceValue) and index.kind == "tuple" else (index,)
     if source is None or source.dims is None or any(not _plain(item) for item in items):
         return None
-    for item, k in _places(items, len(source.dims)) or ():
-        if k is not None and isinstance(item, IntValue):
-            dim = source.dims[k]
-            if dim.axes and dim.size != ONE and op.shards(dim.axes) != 1:
-                why = f"dimension {k} of {op.text(source)} is split over {'/'.join(dim.axes)}: say how the result is to lie with out_sharding="  # noqa: E501 - one sentence
-                raise op.refused(why, 0)
-    if all(dim.axes == () for operand in op.operands for dim in operand.dims or ()):
-        return [() for _ in source.dims] if all(o.dims is not None for o in op.operands) else None
+    places = [(item, k) for item, k in _places(items, len(source.dims)) or () if k is not None]
+    for item, k in places:
+        dim = source.dims[k]
+        if isinstance(item, IntValue) and dim.axes and dim.size != ONE and op.shards(dim.axes) != 1:
+            why = f"dimension {k} of {op.text(source)} is split over {'/'.join(dim.axes)}: say how the result is to lie with out_sharding="  # noqa: E501 - one sentence
+            raise op.refused(why, 0)
+    partly = [source.dims[k] for item, k in places if not _full(item)]
+    others = [dim for operand in op.operands[1:] for dim in _dims(operand)]
+    if places and all(dim.axes == () for dim in (*partly, *others)):
+        return [dim.axes for dim in source.dims]
     return None
 
 
