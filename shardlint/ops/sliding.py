@@ -131,6 +131,15 @@ def layout_of(call: Call, rank: int) -> Layout:
     )
 
 
+def transposed_layout(call: Call, rank: int, flipped: bool) -> Layout:
+    """The same for ``conv_transpose``, whose features come last unless ``dimension_numbers`` say otherwise."""
+    space = tuple(range(rank - 2))
+    last = (0, rank - 1, *(i + 1 for i in space))
+    given = not is_none(call["dimension_numbers"])
+    layout = layout_of(call, rank) if given else Layout(last, (rank - 1, rank - 2, *space), last)
+    return replace(layout, rhs=(layout.rhs[1], layout.rhs[0], *layout.rhs[2:])) if flipped else layout
+
+
 _DILATED = ("lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None, "
             "feature_group_count=1, batch_group_count=1, precision=None, preferred_element_type=None")  # fmt: skip
 
@@ -230,13 +239,7 @@ def convolution_transpose(call: Call) -> Value:
         raise OpError("ST204", f"{call.name}: an input of shape {shown(lhs)}, a kernel of shape {shown(rhs)}")
     if rank < 2 or (rank > 5 and is_none(call["dimension_numbers"])):
         raise UnknownArgument
-    space = tuple(range(rank - 2))
-    last = (0, rank - 1, *(i + 1 for i in space))
-    layout = Layout(last, (rank - 1, rank - 2, *space), last)
-    if not is_none(call["dimension_numbers"]):
-        layout = layout_of(call, rank)
-    if flipped:
-        layout = replace(layout, rhs=(layout.rhs[1], layout.rhs[0], *layout.rhs[2:]))
+    layout = transposed_layout(call, rank, flipped)
     _check_features(call, lhs, rhs, layout, 1)
     strides, spread = _numbers(call, "strides", rank - 2), _numbers(call, "rhs_dilation", rank - 2)
     padding = _paddings(call, rank - 2)
@@ -245,7 +248,7 @@ def convolution_transpose(call: Call) -> Value:
     dims = list(lhs.dims)
     dims[layout.out[0]] = lhs.dims[layout.lhs[0]]
     dims[layout.out[1]] = rhs.dims[layout.rhs[0]]
-    for i in space:
+    for i in range(rank - 2):
         size, stride = seen_size(lhs, layout.lhs[i + 2]), strides[i]
         window = _dilated(seen_size(rhs, layout.rhs[i + 2]), spread[i])
         known = None

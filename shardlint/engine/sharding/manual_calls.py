@@ -18,7 +18,7 @@ from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt
 from shardlint.engine.types import says_something
 from shardlint.ops.registry import is_none
-from shardlint.ops.sharding.state import sharded
+from shardlint.ops.sharding.state import sharded, split_marks, state
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
@@ -185,14 +185,17 @@ def of_helper(
     return _merge(promised, found) if _alike(promised, found) else promised
 
 
-def annotated(value: ArrayValue, promised: ArrayValue) -> ArrayValue:
-    """A value that passed its annotation: split and pending as that says."""
+def annotated(before: ArrayValue, value: ArrayValue, promised: ArrayValue) -> ArrayValue:
+    """A value that passed its annotation: split and pending as that says. What was the same on all devices ``before``
+    is so in each part."""
     if not value.manual:
         return value
     said = sharded(promised) | (promised.pending or frozenset())
     new = said - {axis for axis, mark in value.marks if mark == "split"}
     pending = ((value.pending or frozenset()) - sharded(promised)) | (promised.pending or frozenset())
-    return replace(value, pending=pending, varying=value.varying - new, unclear=value.unclear.minus(new))
+    same = {axis for axis in sharded(value) - sharded(before) if state(before, axis) == "replicated"}
+    marks = value.marks | split_marks(same) | {(axis, "alike") for axis in same}
+    return replace(value, pending=pending, varying=value.varying - new, unclear=value.unclear.minus(new), marks=marks)
 
 
 def _alike(a: Value, b: Value) -> bool:

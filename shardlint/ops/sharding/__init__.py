@@ -10,6 +10,7 @@ from __future__ import annotations
 from shardlint.ops.sharding import (
     combining,
     contraction,
+    convolving,
     elementwise,
     explicit,
     explicit_models,
@@ -18,6 +19,7 @@ from shardlint.ops.sharding import (
     matrices,
     reductions,
     structure,
+    updating,
 )
 from shardlint.ops.sharding.base import ShardingError as ShardingError
 from shardlint.ops.sharding.base import apply as apply
@@ -25,6 +27,6 @@ from shardlint.ops.sharding.view import View as View
 
 # importing a family registers its models
 _FAMILIES = (
-    combining, contraction, elementwise, explicit, explicit_models, explicit_parts, indexing, matrices, reductions,
-    structure,
+    combining, contraction, convolving, elementwise, explicit, explicit_models, explicit_parts, indexing, matrices,
+    reductions, structure, updating,
 )  # fmt: skip

@@ -10,6 +10,8 @@ from shardlint.ops.sharding.base import ShardingError
 from shardlint.ops.sharding.elementwise import shape_text
 from shardlint.ops.sharding.state import (
     FACTORED,
+    LASTING,
+    LOCAL,
     Axes,
     clean,
     kept_notes,
@@ -22,6 +24,8 @@ from shardlint.ops.sharding.state import (
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Note
 from shardtypes.lang import Size
+
+_SUMS = ("lax.psum", "lax.psum_scatter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,9 @@ def miscounted(result: ArrayValue, value: ArrayValue, one: Collective) -> ArrayV
     Nothing is said of a value that had a factor before, nor of averages over devices of what a program may well
     average: one of several values of a tree, or a plain total where no annotation says how its terms are split.
     """
+    if one.name in _SUMS:
+        whole = {axis for axis in one.axes if "shared" in marks(value, axis)}
+        result = replace(result, marks=result.marks - {(axis, mark) for axis in whole for mark in LASTING - {"scaled"}})
     if FACTORED in value.marks:
         return result
     found = {axis: wrong for axis in one.axes if (wrong := _wrong_count(value, axis, one)) is not None}
@@ -115,8 +122,10 @@ def miscounted(result: ArrayValue, value: ArrayValue, one: Collective) -> ArrayV
 def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, str] | None:
     """The code of the finding that a reduction over the axis may become, and its text."""
     kinds = marks(value, axis)
-    sums = one.name in ("lax.psum", "lax.psum_scatter")
+    sums = one.name in _SUMS
     devices = f"the number of devices along {axis}"
+    if "shared" in kinds:
+        return None
     if state(value, axis) == "replicated" and sums and not value.constant:
         return "ST303", f"{one.name} over {axis} of a value that is the same on all of them multiplies by {devices}"
     if state(value, axis) != "pending":
@@ -135,6 +144,7 @@ def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, st
 def refuse_replicated(value: ArrayValue, one: Collective) -> None:
     """Raises ReplicatedSum where every device has the whole value already."""
     again = [] if one.grouped else same_everywhere(value, one)
+    again = [axis for axis in again if "shared" not in marks(value, axis)]
     if again and FACTORED not in value.marks:
         times = " times ".join(str(one.view.size(axis)).strip("|") for axis in again)
         numbered = all(one.view.size(axis).constant is not None for axis in again)
@@ -259,7 +269,7 @@ def permuted(value: ArrayValue, one: Collective) -> ArrayValue:
     return replace(
         value, varying=value.varying | moved, unclear=value.unclear.plus(same), constant=False,
         pending=(value.pending or frozenset()) - frozenset(same),
-        marks=value.marks - {(axis, "mapped") for axis in one.axes},
+        marks=value.marks - {(axis, mark) for axis in one.axes for mark in ("mapped", *LOCAL)},
     )  # fmt: skip
 
 

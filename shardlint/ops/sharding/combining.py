@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from shardlint.axis_set import AxisSet
 from shardlint.ops.sharding.base import Op, ShardingError
-from shardlint.ops.sharding.state import FACTORED, LASTING, Axes, axes_met, marks, notes_about, settled, state
+from shardlint.ops.sharding.state import FACTORED, LASTING, LOCAL, Axes, axes_met, marks, notes_about, settled, state
 from shardlint.values import ArrayValue, Note, ScalarValue
 
 Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"]
@@ -17,8 +17,6 @@ Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlin
 ``nonlinear``; ``choose``: a maximum or a bound, which programs use on parts of sums as well; ``test``: a question.
 """
 
-
-LOCAL = frozenset({"local", "softmax", "scan"})
 
 #: Functions of which a factor of the operand is none of the result.
 _SATURATING = frozenset(
@@ -50,7 +48,7 @@ def combined(
         outcome, refined = _over(op, axis, kind, operands)
         lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
         if lost and outcome in ("sharded", "varying"):
-            outcome = "unclear" if hidden else "varying"
+            outcome = "unclear" if hidden or "alike" in refined else "varying"
         if outcome == "pending":
             pending.add(axis)
         elif outcome == "varying":
@@ -96,7 +94,9 @@ def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], fact
     mixes = kind == "add" and any(
         "miscounted" not in one and not o.constant for o, one in zip(operands, found, strict=True)
     )
-    return outlasting | ({"curved"} if bends else set()) | ({"mixed"} if mixes else set())
+    shares = kind == "divide" and "miscounted" in found[-1]
+    new = [("curved", bends), ("mixed", mixes), ("shared", shares)]
+    return outlasting | {mark for mark, holds in new if holds}
 
 
 def _notes(operands: Sequence[ArrayValue]) -> list[Note]:
@@ -114,7 +114,8 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
         local = frozenset()  # corrected, perhaps, by something that knows which device this is
     if not awaited:
         if "sharded" in states:
-            return tainted, local
+            same = all(s == "replicated" or "alike" in marks(o, axis) for o, s in zip(operands, states, strict=True))
+            return tainted, local | {"alike"} if same else local
         if "unclear" in states:
             return "unclear", frozenset()
         if "varying" not in states:

@@ -13,7 +13,6 @@ from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import clash, explained
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import LASTING, Axes, clean
-from shardlint.ops.sliding import layout_of
 from shardlint.values import ArrayValue, Dimension, SequenceValue
 
 Letters = Sequence[Sequence[str]]
@@ -75,8 +74,6 @@ def letters_of(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[st
     """Letters of the operands and of the result, an ellipsis written out."""
     if call.last == "einsum":
         return _of_equation(call, operands)
-    if call.last == "conv" or call.last.startswith("conv_"):
-        return _of_convolution(call, operands)
     a, b = (operands[0].dims, operands[1].dims) if len(operands) == 2 else (None, None)
     if a is None or b is None or not a or not b:
         return None
@@ -127,23 +124,6 @@ def _of_pairs(
         b[k] = a[i]
     gone = {a[i] for i, _ in (*contracting, *batch)}
     return [a, b], [*(a[i] for i, _ in batch), *(one for one in (*a, *b) if one not in gone)]
-
-
-def _of_convolution(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
-    """Over batch and features; in space every device needs its neighbours' parts."""
-    lhs, rhs = (operand.dims for operand in operands) if len(operands) == 2 else (None, None)
-    if lhs is None or rhs is None or len(lhs) != len(rhs):
-        return None
-    groups = [static_int(call.args[name]) for name in ("feature_group_count", "batch_group_count") if name in call.args]
-    lies = layout_of(call, len(lhs))
-    split = [dim for k, dim in enumerate(lhs) if k in lies.lhs[2:]] + [rhs[k] for k in lies.rhs[2:]]
-    if any(dim.axes != () for dim in split) or any(count != 1 for count in groups):
-        return None
-    a, b, out = ([f"{side}{n}" for n in range(len(lhs))] for side in "abc")
-    a[lies.lhs[0]], out[lies.out[0]] = "batch", "batch"
-    b[lies.rhs[0]], out[lies.out[1]] = "features", "features"
-    a[lies.lhs[1]], b[lies.rhs[1]] = "k", "k"
-    return [a, b], out
 
 
 def _of_equation(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
@@ -219,5 +199,5 @@ def explain(op: Op, error: OpError) -> OpError | None:
 
 rule([*names("jax.numpy", "einsum matmul dot inner outer vdot tensordot vecdot matvec vecmat linalg.matmul "
                           "linalg.tensordot linalg.vecdot linalg.outer"),
-      *names("jax.lax", "dot dot_general batch_matmul conv conv_general_dilated conv_with_general_padding"),
+      *names("jax.lax", "dot dot_general batch_matmul"),
       "einops.einsum"], einsum, explain)  # fmt: skip

@@ -8,13 +8,14 @@ from dataclasses import replace
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import is_none, static_int
-from shardlint.ops.sharding.base import Op, names, rule, unknown, with_numbers
+from shardlint.ops.sharding.base import Op, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import FACTORED, Axes, clean, sharded, state
+from shardlint.ops.sharding.state import LOCAL, Axes, marks, sharded
 from shardlint.ops.sharding.structure import followed
-from shardlint.values import ArrayValue, IntValue, SequenceValue, SliceValue, Value
+from shardlint.ops.sharding.updating import index_axes, is_full
+from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, SliceValue, Value
 
 INDEX = "index"
 """The name under which ``x[…]`` is registered: Python's operator has no qualified name."""
@@ -26,10 +27,9 @@ def indexed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return unknown(out)
     index = op.call.get("index")
     items = index.items if isinstance(index, SequenceValue) and index.kind == "tuple" else (index,)
-    if len(op.operands) == 2:
-        return _looked_up(op, out, origins, op.operands[0], op.operands[1])
-    if len(op.operands) > 2:
-        return unknown(out)
+    if len(op.operands) > 1:
+        partly = any(is_none(item) or not (is_full(item) if isinstance(item, SliceValue) else True) for item in items)
+        return unknown(out) if partly else _looked_up(op, out, origins, op.operands[0], op.operands[1:])
     if any(isinstance(item, SliceValue) and static_int(item.step) == -1 for item in items):
         source = op.operands[0]
         return unknown(out) if sharded(source) else combined(op, out, followed(op, out, origins), "linear", [source])
@@ -52,21 +52,44 @@ def _partly(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return combined(op, out, axes, "linear", [source])
 
 
-def _looked_up(op: Op, out: ArrayValue, origins: list[Origin], table: ArrayValue, index: ArrayValue) -> ArrayValue:
-    """``table[index]`` with one integer array: its dimensions come in the place of the one it selects from."""
-    if table.dims is None or index.dims is None or out.dims is None or index.pending or index.dtype == "bool":
+def _looked_up(
+    op: Op, out: ArrayValue, origins: list[Origin], table: ArrayValue, indices: Sequence[ArrayValue]
+) -> ArrayValue:
+    """``table[index]`` with integer arrays: their dimensions come in the place of those that they select from.
+
+    In a dimension that is split every device looks up in its own part, so that the results differ.
+    """
+    if table.dims is None or out.dims is None or any(o.pending or o.dims is None or o.dtype == "bool" for o in indices):
         return unknown(out)
-    kept = {origin[1] for origin in origins if origin is not None and origin[0] == 0}
-    gone = [dim for k, dim in enumerate(table.dims) if k not in kept]
-    if any(dim.axes != () for dim in gone):
-        return unknown(out)
+    axes = index_axes(indices)
     fresh = [k for k, origin in enumerate(origins) if origin is None]
-    if len(fresh) != len(index.dims) or fresh != list(range(fresh[0], fresh[0] + len(fresh)) if fresh else []):
+    if axes is None or len(fresh) != len(axes) or fresh != list(range(fresh[0], fresh[-1] + 1) if fresh else []):
         return unknown(out)
-    axes: list[Axes] = []
-    for k, origin in enumerate(origins):
-        axes.append(table.dims[origin[1]].axes if origin is not None else index.dims[k - fresh[0]].axes)
-    return combined(op, out, axes, "multiply", [table, index])
+    own = [table.dims[origin[1]].axes if origin is not None else axes[k - fresh[0]] for k, origin in enumerate(origins)]
+    kept = {origin[1] for origin in origins if origin is not None and origin[0] == 0}
+    gone = [(dim, axis) for k, dim in enumerate(table.dims) if k not in kept for axis in dim.axes or ()]
+    if any(dim.axes is None for k, dim in enumerate(table.dims) if k not in kept):
+        return unknown(out)
+    return _of_parts(op, combined(op, out, own, "multiply", [table, *indices]), table, gone)
+
+
+def _of_parts(op: Op, result: ArrayValue, table: ArrayValue, gone: Sequence[tuple[Dimension, str]]) -> ArrayValue:
+    """What was looked up in dimensions that are split over these axes, each device in its own part."""
+    notes = [
+        op.note(axis, f"{op.name} looks up in {_size_text(op, dim)}, which is split over {axis}") for dim, axis in gone
+    ]
+    axes = {axis for _, axis in gone if axis not in result.unclear}
+    same = {axis for axis in axes if table.constant or "alike" in marks(table, axis)}
+    kept = frozenset(mark for mark in result.marks if mark[0] not in axes or mark[1] not in LOCAL)
+    return replace(
+        result, varying=result.varying | (axes - same), unclear=result.unclear.plus(same), marks=kept,
+        notes=(*result.notes, *notes),
+    )  # fmt: skip
+
+
+def _size_text(op: Op, dim: Dimension) -> str:
+    size = op.view.global_size(dim.size, dim.axes or ())
+    return "a dimension" if size is None or size.is_opaque else str(size)
 
 
 def taken(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -75,7 +98,7 @@ def taken(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return _partly(op, out, origins)
     if len(op.operands) != 2 or is_none(op.call.get("axis")):
         return unknown(out)
-    return _looked_up(op, out, origins, op.operands[0], op.operands[1])
+    return _looked_up(op, out, origins, op.operands[0], op.operands[1:])
 
 
 def taken_along(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -84,10 +107,18 @@ def taken_along(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if axis is None or out.dims is None or len(op.operands) != 2 or op.operands[1].pending:
         return unknown(out)
     axis %= max(len(out.dims), 1)
-    for operand in op.operands:
-        if operand.dims is None or len(operand.dims) != len(out.dims) or operand.dims[axis].axes != ():
-            return unknown(out)
-    return combined(op, out, aligned(op, out, op.operands), "multiply", op.operands)
+    if any(o.dims is None or len(o.dims) != len(out.dims) or o.dims[axis].axes is None for o in op.operands):
+        return unknown(out)
+    table, index = op.operands
+    assert table.dims is not None and index.dims is not None
+    rest = [
+        replace(o, dims=(*(o.dims or ())[:axis], Dimension(ONE, ()), *(o.dims or ())[axis + 1 :])) for o in op.operands
+    ]
+    own = aligned(op, out, rest)
+    if own is not None:
+        own[axis] = index.dims[axis].axes
+    gone = [(table.dims[axis], one) for one in table.dims[axis].axes or ()]
+    return _of_parts(op, combined(op, out, own, "multiply", op.operands), table, gone)
 
 
 def sliced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -106,59 +137,6 @@ def sliced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 def _plain(value: Value | None) -> bool:
     items = value.items if isinstance(value, SequenceValue) else (value,)
     return all(isinstance(item, (IntValue, ArrayValue)) for item in items)
-
-
-def updated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
-    """``x.at[index].set(y)`` and its relatives. What is added at split places is a pending sum."""
-    target = op.operands[0]
-    if target.dims is None or out.dims is None:
-        return unknown(out)
-    axes = [dim.axes for dim in target.dims]
-    values = with_numbers(op)[1:]
-    indices = [o for o, position in zip(op.operands, op.positions, strict=True) if position == 1]
-    values = [o for o in values if not any(o is i for i in indices)]
-    split = frozenset[str]().union(*(sharded(o) for o in [*indices, *values]))
-    if sharded(target) or any(o.pending or o.unclear for o in [*indices, *values]) or op.last == "apply":
-        return replace(unknown(out), dims=target.dims) if _plain_index(op.call.get("index")) else unknown(out)
-    result = combined(op, out, axes, "linear", [target])
-    awaited = result.pending or frozenset()
-    if awaited and op.last not in ("multiply", "mul", "divide"):  # what is written counts once for every device
-        result = replace(result, pending=frozenset(), unclear=result.unclear.plus(awaited))
-    result = replace(result, marks=_written(op, result, [*indices, *values]))
-    if not split and not any(o.varying for o in [*indices, *values]):
-        return replace(result, constant=target.constant and all(o.constant for o in [*indices, *values]))
-    varying = frozenset[str]().union(*(o.varying for o in [*indices, *values]))
-    pending, marks, notes = set(result.pending or ()), set(result.marks), list(result.notes)
-    unclear = result.unclear
-    for axis in split:
-        sound = all(clean(o, axis) or state(o, axis) == "replicated" for o in [*indices, *values])
-        if op.last == "add" and sound and state(target, axis) == "replicated" and indices:
-            pending.add(axis)
-            marks |= {(axis, "reduction"), *([] if target.constant else [(axis, "offset")])}
-            notes.append(op.note(axis, f"{op.name} adds up what is split over {axis}"))
-        else:
-            unclear = unclear.plus([axis])
-    return replace(
-        result, pending=frozenset(pending), varying=result.varying | (varying - split), marks=frozenset(marks),
-        unclear=unclear, notes=tuple(notes), constant=False,
-    )  # fmt: skip
-
-
-def _written(op: Op, result: ArrayValue, others: Sequence[ArrayValue]) -> frozenset[tuple[str, str]]:
-    """The marks of an array into which others were written."""
-    kept = {mark for mark in result.marks if mark[1] != "mapped" or all(_only_mapped(o, mark[0]) for o in others)}
-    scales = op.last in ("multiply", "mul", "divide", "power") or any(FACTORED in o.marks for o in others)
-    return frozenset(kept | {FACTORED} if scales else kept)
-
-
-def _only_mapped(value: ArrayValue, axis: str) -> bool:
-    return state(value, axis) == "replicated" or (axis, "mapped") in value.marks
-
-
-def _plain_index(value: Value) -> bool:
-    """Whether an index is made of full slices and the like, which select alike on every device."""
-    items = value.items if isinstance(value, SequenceValue) else (value,)
-    return all(isinstance(item, SliceValue) and is_none(item.lower) and is_none(item.upper) for item in items)
 
 
 def drawn(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -185,7 +163,8 @@ def alike(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     source = op.operands[0] if op.operands else None
     if source is None or source.dims is None or out.dims is None or len(op.operands) > 1:
         return unknown(out)
-    plain = replace(source, pending=frozenset(), varying=frozenset(), marks=frozenset(), constant=True, notes=())
+    same = frozenset((axis, "alike") for axis in sharded(source))
+    plain = replace(source, pending=frozenset(), varying=frozenset(), marks=same, constant=True, notes=())
     plain = replace(plain, unclear=plain.unclear.minus(sharded(source)) if None in [d.axes for d in source.dims]
                     else type(source.unclear)())  # fmt: skip
     return combined(op, out, followed(op, out, origins), "linear", [plain])
@@ -196,7 +175,6 @@ rule([INDEX, f"{_AT}.get"], indexed)
 rule([f"{_JNP}.take"], taken)
 rule([f"{_JNP}.take_along_axis"], taken_along)
 rule(names(_LAX, "dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim index_in_dim slice slice_in_dim"), sliced)
-rule(names(_AT, "set add subtract multiply mul divide power min max apply"), updated)
 rule(names("jax.random", "normal uniform truncated_normal randint bits rademacher bernoulli split fold_in key PRNGKey "
                          "gumbel exponential laplace logistic cauchy maxwell categorical"), drawn)  # fmt: skip
 rule(["jax.nn.one_hot"], expanded)

@@ -49,6 +49,23 @@ def within(kind: Kind) -> Rule:
     return found
 
 
+def diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``diagonal`` and ``trace``: of two dimensions that are not split; else every device takes one of its own part."""
+    source = op.operands[0] if len(op.operands) == 1 else None
+    if source is None or source.dims is None or out.dims is None or any(dim.axes is None for dim in source.dims):
+        return computed(op, out, origins)
+    axes = [source.dims[origin[1]].axes if origin is not None else () for origin in origins]
+    return combined(op, out, axes, "linear", [source])
+
+
+def on_diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``diag``: the diagonal of a matrix, or a matrix with this diagonal."""
+    source = op.operands[0] if len(op.operands) == 1 else None
+    matrix = source is not None and len(source.dims or ()) == 2
+    whole = source is not None and source.dims is not None and all(dim.axes == () for dim in source.dims)
+    return diagonal(op, out, [None] * len(out.dims or ())) if matrix or whole else computed(op, out, origins)
+
+
 def attention(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``dot_product_attention`` of B T N H: split over the batch, the heads, and the queries."""
     extras = [op.call.get(name) for name in ("bias", "mask", "query_seq_lengths", "key_value_seq_lengths")]
@@ -75,4 +92,6 @@ rule([*names(_LINALG, "det eigvalsh cholesky inv eigvals slogdet eig eigh qr svd
       *names(_SCIPY, "sqrtm expm cholesky inv det eigh svd lu_factor lu qr cho_factor")], last(2))  # fmt: skip
 rule([*names(_FFT, "fft ifft rfft irfft hfft ihfft"), "jax.numpy.diff"], within("linear"))
 rule(["jax.nn.glu", *names("jax.numpy", "partition argpartition unwrap")], within("nonlinear"))
+rule(names("jax.numpy", "diagonal trace linalg.diagonal linalg.trace"), diagonal)
+rule(["jax.numpy.diag"], on_diagonal)
 rule(["jax.nn.dot_product_attention"], attention)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
@@ -34,7 +35,8 @@ def _kept(op: Op, source: ArrayValue, reduced: list[int]) -> list[Axes]:
     return [dim.axes for k, dim in enumerate(dims) if k not in reduced]
 
 
-def _text(op: Op, source: ArrayValue, reduced: list[int], axis: str) -> str:
+def split_text(op: Op, source: ArrayValue, reduced: Sequence[int], axis: str) -> str:
+    """What was done over those dimensions, one of which is split over the axis."""
     dims = source.dims or ()
     dim = next((dims[k] for k in reduced if axis in (dims[k].axes or ())), None)
     size = op.view.global_size(dim.size, dim.axes or ()) if dim is not None else None
@@ -76,7 +78,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     notes = list(result.notes)
     for axis in split:
         varying.discard(axis)
-        if axis in source.unclear:
+        if axis in source.unclear or ((axis, "alike") in source.marks and op.last not in ("sum", "nansum")):
             unclear = unclear.plus([axis])
         elif not clean(source, axis):
             varying.add(axis)
@@ -88,7 +90,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
             marks.add((axis, "reduction"))
             if op.last in ("mean", "nanmean", "average"):
                 marks.add((axis, "mean"))
-        notes.append(op.note(axis, _text(op, source, gone, axis)))
+        notes.append(op.note(axis, split_text(op, source, gone, axis)))
     if op.last == "nansum" or op.last == "nanmean":
         marks = {mark for mark in marks if mark[0] in split or mark[1] != "lone"}
     return replace(
@@ -110,8 +112,10 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     kind: Kind = "linear" if op.last in ("cumsum", "nancumsum", "cumulative_sum") else "nonlinear"
     result = combined(op, out, [dim.axes for dim in source.dims or ()], kind, [source])
     split = [axis for k in touched for axis in (source.dims or ())[k].axes or ()]
+    same = [axis for axis in split if (axis, "alike") in source.marks]
+    result = replace(result, unclear=result.unclear.plus(same))
     sound = [axis for axis in split if clean(source, axis)]
-    notes = (*result.notes, *(op.note(axis, _text(op, source, touched, axis)) for axis in split))
+    notes = (*result.notes, *(op.note(axis, split_text(op, source, touched, axis)) for axis in split))
     kind_of = "softmax" if op.last in _SOFTMAX else "scan"
     return replace(
         result, varying=result.varying | frozenset(split), notes=notes,

@@ -12,7 +12,9 @@ Marks refine the state over an axis:
 - ``miscounted``: a collective that does not complete what was pending made the value wrong by a factor, or counted one
   term for every device; a note says which. Multiplied by a factor it may be right again;
 - ``curved``: a miscounted value after a non-linear function; a product with it may be right, as after a norm;
+- ``shared``: the wrong count is that of a divisor, so that one more sum over the axis makes up for it;
 - ``mixed``: a sum of something miscounted and something that is not; no such product is right;
+- ``alike``: split because a constant was made like an array that is: the same along that dimension, on all devices;
 - ``mapped``: varying, because a dimension with this axis is mapped over by ``vmap``, and for no other reason;
 - ``split``: a dimension has the axis; where that dimension is gone without a model saying what became of the axis,
   nothing is known;
@@ -34,8 +36,11 @@ from shardlint.values import ArrayValue, Dimension, Note
 State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
 Axes: TypeAlias = "tuple[str, ...] | None"
 
-LASTING = frozenset({"scaled", "miscounted", "curved", "mixed"})
+LASTING = frozenset({"scaled", "miscounted", "curved", "mixed", "shared"})
 """Marks that a reduction over their axis leaves as they are."""
+
+LOCAL = frozenset({"local", "softmax", "scan"})
+"""Marks of what was done on each device's part, until something that knows which device this is may correct it."""
 
 FACTORED = ("", "factored")
 

@@ -80,7 +80,8 @@ def _touched(op: Op, source: ArrayValue) -> list[int] | None:
 def reshaped(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """Dimensions that stay keep their axes; of joined ones the first may be split, of split ones the first gets it.
 
-    ``'B/d L'`` to ``'B*L'`` is split over d, as is ``'H/t D'`` from ``'(H*D)/t'``; anything else is not known.
+    ``'B/d L'`` to ``'B*L'`` is split over d, as is ``'H/t D'`` from ``'(H*D)/t'``; anything else is not known. Nor is
+    what comes of a number: ``reshape(3, -1)`` may be three parts on every device of a layout that interleaves them.
     """
     source = op.operands[0] if op.operands else None
     if source is None or source.dims is None or out.dims is None:
@@ -94,6 +95,9 @@ def _regrouped(call: Call, old: tuple[Dimension, ...], new: tuple[Dimension, ...
         return [None for _ in new]
     if all(dim.axes == () for dim in old):
         return [() for _ in new]
+    if any(dim.size == ONE for dim in (*old, *new)) and all(dim.axes == () for dim in old if dim.size == ONE):
+        rest = iter(_regrouped(call, *(tuple(dim for dim in dims if dim.size != ONE) for dims in (old, new))))
+        return [() if dim.size == ONE else next(rest) for dim in new]  # a dimension of 1 is never one of the parts
     result: list[Axes] = []
     i = k = 0
     while k < len(new):
@@ -112,7 +116,8 @@ def _regrouped(call: Call, old: tuple[Dimension, ...], new: tuple[Dimension, ...
                 return [*result, *([None] * (len(new) - len(result)))]
         axes = [old[n].axes for n in a]
         first = axes[0]
-        if any(axes[1:]) or (first and len(b) > 1 and old[a[0]].size != new[b[0]].size and len(a) > 1):
+        parted = first and len(b) > 1 and old[a[0]].size != new[b[0]].size
+        if any(axes[1:]) or (parted and (len(a) > 1 or _is_number(new[b[0]]))):
             result.extend([None] * len(b))
         else:
             result.extend([first, *([()] * (len(b) - 1))])
@@ -120,6 +125,10 @@ def _regrouped(call: Call, old: tuple[Dimension, ...], new: tuple[Dimension, ...
     if any(dim.axes for dim in old[i:]):
         return [None for _ in new]
     return result
+
+
+def _is_number(dim: Dimension) -> bool:
+    return dim.size is not None and dim.size.constant is not None
 
 
 def _size(dims: tuple[Dimension, ...], at: int) -> Size | None:

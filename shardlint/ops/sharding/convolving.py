@@ -1,0 +1,83 @@
+"""Convolutions: a sum over features, and windows in space, for which a device needs its neighbours' parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shardlint.ops.arrays import seen_size, sizes_argument
+from shardlint.ops.registry import Call, is_none, static_bool, static_int, static_str
+from shardlint.ops.sharding.base import Op, computed, names, rule
+from shardlint.ops.sharding.contraction import contracted
+from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.reductions import split_text
+from shardlint.ops.sharding.state import clean
+from shardlint.ops.sliding import Layout, layout_of, transposed_layout
+from shardlint.values import ArrayValue
+
+_TRANSPOSED = "conv_transpose"
+
+
+def convolved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """The features are contracted. Along a dimension of space that is split every device works on its own part."""
+    lhs, rhs = op.operands if len(op.operands) == 2 else (None, None)
+    if lhs is None or rhs is None or lhs.dims is None or rhs.dims is None or out.dims is None:
+        return computed(op, out, origins)
+    lies = _layout(op.call, len(lhs.dims))
+    groups = [op.call.args[name] for name in ("feature_group_count", "batch_group_count") if name in op.call.args]
+    if lies is None or any(rhs.dims[k].axes != () for k in lies.rhs[2:]) or any(static_int(n) != 1 for n in groups):
+        return computed(op, out, origins)
+    inputs = [[f"a{n}" for n in range(len(lhs.dims))], [f"b{n}" for n in range(len(lhs.dims))]]
+    output = [f"c{n}" for n in range(len(lhs.dims))]
+    inputs[0][lies.lhs[0]] = output[lies.out[0]] = "batch"
+    inputs[1][lies.rhs[0]] = output[lies.out[1]] = "features"
+    inputs[0][lies.lhs[1]] = inputs[1][lies.rhs[1]] = "k"
+    for a, c in zip(lies.lhs[2:], lies.out[2:], strict=True):
+        inputs[0][a] = output[c]
+    result = contracted(op, out, op.operands, inputs, output)
+    for number, k in enumerate(lies.lhs[2:]):
+        result = _slid(op, result, lhs, k, _within(op.call, lhs, rhs, lies, number))
+    return result
+
+
+def _layout(call: Call, rank: int) -> Layout | None:
+    if call.last != _TRANSPOSED:
+        return layout_of(call, rank)
+    flipped = static_bool(call["transpose_kernel"])
+    return None if flipped is None else transposed_layout(call, rank, flipped)
+
+
+def _slid(op: Op, result: ArrayValue, source: ArrayValue, k: int, within: bool | None) -> ArrayValue:
+    """The result where windows slid along that dimension of the source: ``within`` tells whether each of them is in
+    one device's part."""
+    split = (source.dims or ())[k].axes or ()
+    if within or not split:
+        return result
+    if within is None:
+        return replace(result, unclear=result.unclear.plus(split))
+    sound = [axis for axis in split if clean(source, axis)]
+    return replace(
+        result, varying=result.varying | frozenset(split),
+        marks=result.marks | {(axis, mark) for axis in sound for mark in ("local", "scan")},
+        notes=(*result.notes, *(op.note(axis, split_text(op, source, [k], axis)) for axis in split)),
+    )  # fmt: skip
+
+
+def _within(call: Call, lhs: ArrayValue, rhs: ArrayValue, lies: Layout, number: int) -> bool | None:
+    """Whether no window crosses from one part to the next along one dimension of space; None where that is open."""
+    window, size = seen_size(rhs, lies.rhs[number + 2]), seen_size(lhs, lies.lhs[number + 2])
+    strides = next((call[name] for name in ("window_strides", "strides") if name in call.args), None)
+    steps = sizes_argument(strides) if strides is not None else None
+    spread = [call.args[name] for name in ("lhs_dilation", "rhs_dilation") if name in call.args]
+    if window is None or window.constant is None or steps is None or not all(map(is_none, spread)):
+        return None
+    step = steps[number] if number < len(steps) else None
+    if step is None or step.constant is None:
+        return None
+    if window.constant > step.constant:
+        return False
+    plain = static_str(call["padding"]) in ("SAME", "VALID") and call.last != _TRANSPOSED
+    even = step == 1 or (size is not None and size.constant is not None and size.constant % step.constant == 0)
+    return True if plain and even else None
+
+
+rule(names("jax.lax", "conv conv_general_dilated conv_with_general_padding conv_transpose"), convolved)
