@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import runpy
+import typing
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
 
-from shardlint.engine import run
-from shardlint.engine.types import ArrayType
-from shardlint.lower import lower
-from shardlint.project import Project
-from tests.engine.replay import arguments, of_arrays
+from benchmarks.mutation.promises import described
+from tests.engine.given import Given, distinct, literals
 
 RIGHT = Path(__file__).parents[2] / "fixtures" / "lint" / "right"
 PROGRAMS = RIGHT / "programs"
@@ -24,9 +25,10 @@ def test_the_program_runs(path: Path) -> None:
     jax.eval_shape(runpy.run_path(str(path))["main"])
 
 
-def functions(path: Path) -> dict[str, tuple[ArrayType, ...]]:
-    module = lower(path.read_bytes(), path.stem, str(path)).module
-    return of_arrays(run(Project({path.stem: module}), module).it, module)
+def takes_arrays(function: Any) -> bool:
+    hints = typing.get_type_hints(inspect.unwrap(function))
+    parameters = list(inspect.signature(function).parameters)
+    return bool(parameters) and all(described(hints.get(name)) is not None for name in parameters)
 
 
 @pytest.mark.once
@@ -34,7 +36,12 @@ def functions(path: Path) -> dict[str, tuple[ArrayType, ...]]:
 def test_the_functions_run(name: str, count: int) -> None:
     path = RIGHT / f"{name}.py"
     namespace = runpy.run_path(str(path))
-    found = functions(path)
-    assert len(found) >= count
-    for name, types in found.items():
-        jax.eval_shape(namespace[name], *arguments(types))
+    given = Given({}, distinct, 0, literals(ast.parse(path.read_text())), namespace)
+    functions = [f for f in namespace.values() if getattr(f, "__module__", None) == namespace["__name__"]]
+    ready = [f for f in functions if not isinstance(f, type) and takes_arrays(f)]
+    assert len(ready) >= count
+    for function in ready:
+        for arguments in given.calls(function):
+            jax.eval_shape(
+                lambda function=function, arguments=arguments: jax.tree.leaves(function(**arguments)) and None
+            )
