@@ -14,6 +14,7 @@ from shardlint.ops import (
     einops_packing,
     elementwise,
     fft,
+    gathering,
     images,
     indexing,
     initializers,
@@ -54,7 +55,7 @@ from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
 _FAMILIES = (
-    contraction, creation, dimensions, einops, einops_packing, elementwise, fft, images, indexing, initializers,
+    contraction, creation, dimensions, einops, einops_packing, elementwise, fft, gathering, images, indexing, initializers,
     joining, lax, lax_slicing, linalg, matrices, nn, numpy_random, ordering, permuting, placement, queries, random,
     reductions, repeating, reshape, segments, sliding, special, splitting, statistics, trees,
 )  # fmt: skip

@@ -223,19 +223,3 @@ def rng_uniform(call: Call) -> Value:
     if sizes is None or any((size.constant or 0) < 0 for size in sizes if size is not None):
         raise UnknownArgument
     return ArrayValue(dims_of(*sizes), None)
-
-
-_GATHERED = "*, unique_indices=False, indices_are_sorted=False, mode=None"
-
-
-@model(f"operand, start_indices, dimension_numbers, slice_sizes, {_GATHERED}, fill_value=None", "jax.lax.gather")
-def gather(call: Call) -> Value:
-    """The shape follows from dimension numbers that are not read here."""
-    return with_dims(array(call, "operand"), None)
-
-
-@model(f"operand, scatter_indices, updates, dimension_numbers, {_GATHERED}",
-       *names("jax.lax", "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max"))
-def scatter(call: Call) -> Value:
-    """The operand with some of its elements replaced."""
-    return with_dtype(cleared(array(call, "operand")), None)

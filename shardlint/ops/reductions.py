@@ -44,12 +44,18 @@ def reduced_dims(call: Call, value: ArrayValue, axis: Value, keepdims: Value) ->
 
 def accumulator(name: str | None, x64: bool) -> str | None:
     """The dtype in which ``sum`` adds: bools and small ints widen to 32 bits, or 64 with x64."""
-    if name is not None and name not in dtypes.CONCRETE:
-        return dtypes.each(name, lambda member: accumulator(member, x64) if member in dtypes.CONCRETE else None)
-    kind = dtypes.KIND_OF.get(name or "")
-    if name in ("int2", "int4", "uint2", "uint4"):  # releases differ
-        wide = accumulator(name.replace("2", "8").replace("4", "8"), x64)
-        return dtypes.any_of((name, wide))
+    if name in _TINY:  # JAX 0.10 to 0.12 refuse them, others do not
+        return None
+    return dtypes.each(name, lambda member: _accumulator_of(member, x64))
+
+
+_TINY = frozenset({"int2", "int4", "uint2", "uint4"})
+
+
+def _accumulator_of(name: str, x64: bool) -> str | None:
+    kind = dtypes.KIND_OF.get(name)
+    if name in _TINY:
+        return dtypes.any_of((name, _accumulator_of(name[:-1] + "8", x64)))
     if kind == "bool":
         return "int64" if x64 else "int32"
     if kind == "unsigned":

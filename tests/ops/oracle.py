@@ -41,6 +41,9 @@ sampled = settings(
 )
 
 
+# Half of what is drawn is refused; to take its own frames out of each traceback costs JAX more than to refuse.
+jax.config.update("jax_traceback_filtering", "off")
+
 TALLY: dict[str, Counter[str]] = {}
 """What the run saw: per model how many calls it answered, refused, or left open beside what JAX says."""
 

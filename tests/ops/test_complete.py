@@ -22,6 +22,8 @@ ALWAYS_UNKNOWN = {
 WITHOUT_ROW = {
     "jax.nn.initializers.<made>": "what a factory returns: the rows of the factories call it",
     "jax.debug.breakpoint": "waits for a user",
+    "jax.lax.GatherDimensionNumbers": "gives numbers, no array: the row of gather() reads them",
+    "jax.lax.ScatterDimensionNumbers": "gives numbers, no array: the rows of scatter() read them",
     "numpy.save": "writes a file",
     "numpy.savez": "writes a file",
     "jax.tree_util.Partial": "gives a function: the engine's tests call it",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 from hypothesis import strategies as st
 
 from shardlint import ops
-from shardlint.values import Unknown
 from tests.ops.oracle import in_jax
 from tests.ops.strategies import arrays, axes, positive
 from tests.ops.tables import case, family, optional
@@ -55,56 +53,73 @@ def parts(draw):
 
 @st.composite
 def gathers(draw):
-    """A batch of slices: which dimensions they collapse, keep, and start in."""
+    """A batch of slices: which dimensions they drop, keep, start in and share with the indices; some are wrong."""
     x = draw(arrays(st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)))
     rank = len(x.shape)
-    collapsed = tuple(sorted(draw(st.sets(st.integers(0, rank - 1), max_size=rank))))
-    started = tuple(draw(st.permutations(range(rank)))[: draw(st.integers(1, rank))])
-    batch = draw(st.lists(st.integers(1, 3), max_size=2).map(tuple))
-    kept = rank - len(collapsed)
-    where = tuple(sorted(draw(st.permutations(range(kept + len(batch))))[:kept]))
-    indices = jax.ShapeDtypeStruct((*batch, len(started) + draw(st.sampled_from((0,) * 9 + (1,)))), jnp.int32)
-    sizes = tuple(1 if i in collapsed else draw(st.integers(0, n)) for i, n in enumerate(x.shape))
-    return x, indices, sizes, where, collapsed, started
+    groups = draw(
+        st.lists(st.sampled_from(("kept", "kept", "dropped", "dropped", "shared")), min_size=rank, max_size=rank)
+    )
+    dropped, shared = ([i for i, group in enumerate(groups) if group == kind] for kind in ("dropped", "shared"))
+    free = [i for i in range(rank) if i not in shared]
+    started = draw(st.permutations(free))[: draw(st.integers(0, len(free)))]
+    batch = draw(st.lists(st.integers(0, 3), max_size=2))
+    for i in shared:
+        batch.insert(draw(st.integers(0, len(batch))), -i - 1)
+    indices_shared = [batch.index(-i - 1) for i in shared]
+    batch = [n if n >= 0 else x.shape[-n - 1] for n in batch]
+    count = rank - len(dropped) - len(shared)
+    kept = sorted(draw(st.permutations(range(count + len(batch))))[:count])
+    indices = draw(arrays(st.just((*batch, len(started))), ("int32", "int32", "uint8", "float32")))
+    sizes = [1 if i in (*dropped, *shared) else draw(st.integers(0, n)) for i, n in enumerate(x.shape)]
+    numbers = [kept, dropped, list(started), shared, indices_shared]
+    if draw(st.integers(0, 2)) == 0:
+        wrong = draw(st.sampled_from([*numbers, sizes]))
+        position = draw(st.integers(0, len(wrong)))
+        wrong[position : position + 1] = draw(st.lists(st.integers(-1, 4), max_size=2))
+    numbers, sizes = [tuple(group) for group in numbers], tuple(sizes)
+    return [x, indices, *numbers[: draw(st.sampled_from((3, 5))) if not (shared or indices_shared) else 5]], sizes
 
 
-def gather(x, indices, where, collapsed, started, sizes):
-    return jax.lax.gather(x, indices, jax.lax.GatherDimensionNumbers(where, collapsed, started), sizes)
+def gather(x, indices, sizes, *numbers):
+    return jax.lax.gather(x, indices, jax.lax.GatherDimensionNumbers(*numbers), sizes)
 
 
 def as_gather(values, named):
-    x, indices, where, collapsed, started, sizes = values
-    numbers = ops.apply("jax.lax.GatherDimensionNumbers", [where, collapsed, started], {}, ops.OpContext())
-    return ops.apply("jax.lax.gather", [x, indices, numbers, sizes], {}, ops.OpContext())
+    x, indices, sizes, *numbers = values
+    read = ops.apply("jax.lax.GatherDimensionNumbers", numbers, {}, ops.OpContext())
+    return ops.apply("jax.lax.gather", [x, indices, read, sizes], {}, ops.OpContext())
 
 
 def scattering(name):
     """Updates as a gather with the same numbers would give them."""
 
-    def real(x, indices, updates, where, collapsed, started):
-        numbers = jax.lax.ScatterDimensionNumbers(where, collapsed, started)
-        return getattr(jax.lax, name)(x, indices, updates, numbers)
+    def real(x, indices, updates, *numbers):
+        return getattr(jax.lax, name)(x, indices, updates, jax.lax.ScatterDimensionNumbers(*numbers))
 
     def run(values, named):
-        return ops.apply(f"jax.lax.{name}", [*values[:3], Unknown()], {}, ops.OpContext())
+        x, indices, updates, *numbers = values
+        read = ops.apply("jax.lax.ScatterDimensionNumbers", numbers, {}, ops.OpContext())
+        return ops.apply(f"jax.lax.{name}", [x, indices, updates, read], {}, ops.OpContext())
 
     return {"function": real, "run": run}
 
 
 @st.composite
 def scatters(draw):
-    x, indices, sizes, where, collapsed, started = draw(gathers())
-    truth = in_jax(gather, [x, indices, where, collapsed, started, sizes], {})
+    (x, indices, *numbers), sizes = draw(gathers())
+    truth = in_jax(gather, [x, indices, sizes, *numbers], {})
     shape = truth.shape if isinstance(truth, jax.ShapeDtypeStruct) else x.shape
-    return [x, indices, draw(arrays(st.just(shape))), where, collapsed, started], {}
+    if draw(st.integers(0, 4)) == 0:
+        shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
+    return [x, indices, draw(arrays(st.just(shape), (x.dtype.name, x.dtype.name, "float32"))), *numbers], {}
 
 
 SCATTERS = "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max".split()
 
 test_slicing = family(
-    case(LAX, "gather", drawn=gathers().map(lambda d: ([*d[:2], *d[3:], d[2]], {})), function=gather, run=as_gather,
-         times=3),
-    *(case(LAX, name, drawn=scatters(), **scattering(name)) for name in SCATTERS),
+    case(LAX, "gather", drawn=gathers().map(lambda d: ([*d[0][:2], d[1], *d[0][2:]], {})), function=gather,
+         run=as_gather, times=5),
+    *(case(LAX, name, drawn=scatters(), times=2, **scattering(name)) for name in SCATTERS),
     case(LAX, "slice", drawn=inside()),
     case(LAX, "slice", drawn=with_lists(near, near)),
     case(LAX, "slice_in_dim", arrays(positive), st.one_of(st.none(), near), st.one_of(st.none(), near),
