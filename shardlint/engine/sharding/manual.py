@@ -16,6 +16,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.engine.sharding.collectives_spec import NAMES as SPEC_NAMES
+from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
@@ -24,7 +25,6 @@ from shardlint.ops.sharding.state import sharded, split_marks
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
-    DictValue,
     ExternalValue,
     FunctionValue,
     PartialValue,
@@ -213,7 +213,7 @@ def _entered(
 ) -> Value:
     parts = children(value)
     if parts is not None:
-        below = dict(children(entry) or []) if isinstance(entry, (SequenceValue, DictValue)) else None
+        below = parts_of(entry, value)
         made = [
             (key, _entered(frame, view, item, region, entry if below is None else below.get(key), mapped))
             for key, item in parts

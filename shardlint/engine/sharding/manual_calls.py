@@ -14,6 +14,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_exit
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual import Region, by_spec, signature_view, tracked
+from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt
 from shardlint.engine.types import says_something
@@ -22,7 +23,6 @@ from shardlint.ops.sharding.state import sharded, split_marks, state
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
-    DictValue,
     Dimension,
     FunctionValue,
     InstanceValue,
@@ -97,8 +97,11 @@ def call_region(
         result = call(it, frame, func.func, inner, {}, at, places)
     finally:
         it.view = before
-    node = func.func.node if isinstance(func.func, FunctionValue) else None
-    if isinstance(node, ir.Lambda) or (node is not None and not it.regions.seen(node)):
+    inner_func = func.func
+    while isinstance(inner_func, PartialValue):
+        inner_func = inner_func.func
+    node = inner_func.node if isinstance(inner_func, FunctionValue) else None
+    if node is None or isinstance(node, ir.Lambda) or not it.regions.seen(node):
         manual_exit.leave_call(it, frame, region, result, at)  # else it is judged where it returns
     return _leave(region.view, result, region.results)
 
@@ -135,13 +138,10 @@ def _mapped(value: Value, spec: Value | None, change: Callable[[ArrayValue, Valu
     parts = children(value)
     if parts is None:
         return value if not isinstance(value, Unknown) else Unknown(value.reason)
-    made = []
-    for key, item in parts:
-        one = spec
-        if isinstance(spec, (SequenceValue, DictValue)):
-            one = dict(children(spec) or []).get(key) if isinstance(value, (SequenceValue, DictValue)) else None
-        made.append((key, _mapped(item, one, change)))
-    return rebuilt(value, made)
+    below = parts_of(spec, value)
+    return rebuilt(
+        value, [(key, _mapped(item, spec if below is None else below.get(key), change)) for key, item in parts]
+    )
 
 
 # --- helpers -------------------------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.manual import Region
+from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.sharding.writing import written_at
 from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
 from shardlint.ops.registry import is_none
 from shardlint.ops.sharding.state import notes_about, sharded
-from shardlint.values import ArrayValue, DictValue, InstanceValue, SequenceValue, Value
+from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -192,9 +193,6 @@ def _with_specs(
         if value.manual:
             yield path, value, specs
         return
+    below = parts_of(specs, value)
     for key, item in parts or ():
-        one = specs
-        if isinstance(specs, (SequenceValue, DictValue)):
-            inner = dict(children(specs) or [])
-            one = inner.get(key) if isinstance(value, (SequenceValue, DictValue)) else None
-        yield from _with_specs(item, one, (*path, key))
+        yield from _with_specs(item, specs if below is None else below.get(key), (*path, key))

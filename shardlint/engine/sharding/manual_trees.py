@@ -1,4 +1,4 @@
-"""Trees of parameters in manual code: maps over instances of classes, and gradients."""
+"""Trees in manual code: the specs of their parts, maps over instances of classes, and gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt
 from shardlint.ops.sharding.state import sharded, split_marks, state
 from shardlint.ops.sharding.view import View
-from shardlint.values import ArrayValue, Dimension, Note, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    InstanceValue,
+    Note,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -66,6 +75,17 @@ def _map(it: Interpreter, frame: Frame, func: Value, tree: Value, rest: list[Val
             return Unknown("maps trees of unknown structure")
         made.append((key, _map(it, frame, func, item, [row[key] for row in rows], at)))
     return rebuilt(tree, made)
+
+
+def parts_of(specs: Value | None, tree: Value) -> dict[object, Value] | None:
+    """The specs of a tree's parts, by their keys; None where one is for all of them."""
+    if isinstance(specs, InstanceValue):
+        same = isinstance(tree, InstanceValue) and tree.cls is specs.cls
+    elif isinstance(specs, (SequenceValue, DictValue)):
+        same = isinstance(tree, (SequenceValue, DictValue))
+    else:
+        return None
+    return dict(children(specs) or []) if same else {}
 
 
 def gradient(view: View | None, argument: Value, result: Value, place: tuple[str, int]) -> Value | None:
