@@ -10,6 +10,7 @@ from shardlint.values import (
     ArrayValue,
     CollectionValue,
     IntValue,
+    Literal,
     MaybeValue,
     SequenceValue,
     SliceValue,
@@ -25,6 +26,8 @@ JOINING = frozenset(
     for module in ("jax.numpy", "numpy")
     for name in "stack concatenate vstack hstack dstack column_stack array asarray".split()
 )
+
+_OF_NAMES = frozenset({"set", "frozenset", "tuple", "list", "sorted"})
 
 
 def item(value: CollectionValue, index: Value) -> Value:
@@ -66,6 +69,12 @@ def builtin(name: str, args: list[Value]) -> Value | None:
     """What Python's own functions make of collections; None where none is among the arguments."""
     if name == "range" and len(args) == 1 and isinstance(args[0], IntValue) and args[0].size is not None:
         return CollectionValue(IntValue(None), "range", args[0].size) if args[0].size.constant is None else None
+    if (
+        len(args) == 1
+        and isinstance(args[0], SequenceValue)
+        and name in ("set", "frozenset", "tuple", "list", "sorted")
+    ):
+        return _of_names(name, args[0])
     if not any(isinstance(arg, CollectionValue) for arg in args):
         return None
     first = args[0]
@@ -87,6 +96,19 @@ def builtin(name: str, args: list[Value]) -> Value | None:
             return replace(first.item, weak=False)
         case _:
             return Unknown(f"what {name} gives of a collection")
+
+
+def _of_names(name: str, given: SequenceValue) -> Value | None:
+    """Sets of names, such as those of mesh axes, and what is made of them; None for anything else."""
+    names = {item.value for item in given.items if isinstance(item, Literal) and isinstance(item.value, str)}
+    if name.endswith("set"):
+        known = len(names) == len(set(given.items))
+        return SequenceValue(tuple(dict.fromkeys(given.items)), "set") if known else None
+    if given.kind != "set":
+        return None
+    if name == "sorted":
+        return SequenceValue(tuple(Literal(one) for one in sorted(names)), "list")
+    return Unknown("in the order of a set") if len(names) > 1 else SequenceValue(given.items, name)
 
 
 def joined(value: CollectionValue, join: Callable[[Value], Value]) -> Value:

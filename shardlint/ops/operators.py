@@ -182,6 +182,8 @@ MAX_ITEMS = 1000
 
 
 def _sequence_binary(op: str, left: Value, right: Value) -> Value:
+    if isinstance(left, SequenceValue) and isinstance(right, SequenceValue) and left.kind == right.kind == "set":
+        return _set_binary(op, left, right)
     if op == "+" and isinstance(left, SequenceValue) and isinstance(right, SequenceValue):
         if left.kind != right.kind or left.kind == "keys":
             return Unknown("no sequences of one kind")
@@ -315,3 +317,11 @@ def _decide_sizes(op: str, a: Size | None, b: Size | None, ctx: OpContext) -> bo
     if difference is not None:
         return {"<": difference < 0, "<=": difference <= 0, ">": difference > 0, ">=": difference >= 0}[op]
     return None
+
+
+def _set_binary(op: str, left: SequenceValue, right: SequenceValue) -> Value:
+    common = tuple(item for item in left.items if item in right.items)
+    mine = tuple(item for item in left.items if item not in right.items)
+    others = tuple(item for item in right.items if item not in left.items)
+    results = {"-": mine, "&": common, "|": (*left.items, *others), "^": (*mine, *others)}
+    return SequenceValue(results[op], "set") if op in results else Unknown("an operator on sets")

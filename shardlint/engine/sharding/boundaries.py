@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardlint import ir
 from shardlint.engine.sharding import checks, placements
+from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.signatures import Signature, signature
 from shardlint.engine.sharding.site import NONE, Site
@@ -101,6 +102,7 @@ class _Check:
         self.manual = site.qualname == SHARD_MAP
         mesh = given.get("mesh")
         self.mesh = mesh if isinstance(mesh, MeshValue) else MeshValue(None) if mesh not in (None, NONE) else None
+        self.named = axis_names(given.get("axis_names")) if self.manual else None
         self.indivisible: checks.Indivisible = "ignored" if self.manual else "refused"
 
     def signature(self, found: Signature, ins: Value, outs: Value) -> None:
@@ -180,7 +182,15 @@ class _Check:
     def _axes(self, sharding: Value, spec: SpecValue, operand: ir.Expr | None) -> bool:
         if isinstance(sharding, ShardingValue) and self.site.place(spec, operand) != (spec.place or (0, 0))[1]:
             return True  # was judged where it was made
-        return checks.check_axes(self.site, spec, checks.mesh_axes(self.site, sharding, self.mesh), operand)
+        if not checks.check_axes(self.site, spec, checks.mesh_axes(self.site, sharding, self.mesh), operand):
+            return False
+        named = self.named
+        other = next((one for entry in spec.entries or () for one in entry or () if named and one not in named), "")
+        if other:
+            at = self.site.place(spec, operand)
+            text = f"{shown(spec)} names {other!r}, which axis_names leaves to the compiler ({', '.join(named or ())})"
+            self.site.report("ST305", at, text, self.site.origin(spec, at))
+        return not other
 
     def _agrees(self, array: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> bool:
         """Whether the declared axes may be those of the spec."""

@@ -21,10 +21,11 @@ from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
 from shardlint.ops.registry import is_none, static_bool, static_int
-from shardlint.ops.sharding.state import sharded, split_marks
+from shardlint.ops.sharding.state import axes_met, sharded, split_marks
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
+    Dimension,
     ExternalValue,
     FunctionValue,
     PartialValue,
@@ -42,13 +43,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Region:
     """What runs a function on every device. ``entries`` are specs (or mapped axes) of its arguments and ``results``
-    that of its result; both None where annotations say it. ``mapped`` is the axis that ``pmap`` maps over."""
+    that of its result; both None where annotations say it. ``mapped`` is the axis that ``pmap`` maps over; ``own`` are
+    the axes that it makes manual, where others are so already (None: all)."""
 
     view: View
     typed: bool = False
     entries: Value | None = None
     results: Value | None = None
     mapped: str | None = None
+    own: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -270,10 +273,16 @@ def by_spec(view: View, value: ArrayValue, spec: SpecValue | None) -> ArrayValue
     if any(entry is None for entry in entries):
         return ArrayValue(None, value.dtype, manual=True)
     axes = [view.splitting(entry or ()) for entry in entries]
+    marks = split_marks(axis for one in axes for axis in one)
+    if value.manual:  # a region in another one: over the outer axes nothing changes
+        sizes = [view.local_size(dim.size, one) for dim, one in zip(value.dims, axes, strict=True)]
+        both = [None if dim.axes is None else (*dim.axes, *one) for dim, one in zip(value.dims, axes, strict=True)]
+        dims = tuple(Dimension(size, one, dim.label) for dim, size, one in zip(value.dims, sizes, both, strict=True))
+        new = [axis for axis, _ in view.axes if axis not in axes_met([value])]
+        return replace(value, dims=dims, unclear=value.unclear.minus(new), marks=value.marks | marks)
     dims = tuple(
         replace(dim, size=view.local_size(dim.size, one), axes=one) for dim, one in zip(value.dims, axes, strict=True)
     )
-    marks = split_marks(axis for one in axes for axis in one)
     return replace(
         value, dims=dims, manual=True, pending=frozenset(), unclear=NO_AXIS, numpy=False, weak=False, marks=marks
     )

@@ -18,8 +18,8 @@ from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt
 from shardlint.engine.types import says_something
-from shardlint.ops.registry import is_none
-from shardlint.ops.sharding.state import sharded, split_marks, state
+from shardlint.ops.registry import NONE, is_none
+from shardlint.ops.sharding.state import sharded, split_marks, state, without
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
@@ -56,16 +56,31 @@ def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshV
     given = options.get("mesh", mesh)
     known = given if isinstance(given, MeshValue) else None
     axes = known.axes if known is not None and known.axes is not None else None
-    partly = any(name in options and not is_none(options[name]) for name in ("axis_names", "auto"))
     if axes is None:
         axes = tuple(it.mesh.items()) if "mesh" not in options or is_none(options["mesh"]) else ()
-        partly = partly or not axes
-    inside = tuple(pair for pair in axes if pair[0] not in dict(outer))
-    if "axis_names" in options and not is_none(options["axis_names"]):
-        inside = ()  # which of them are manual is not followed
+    inside = _manual_axes(options, axes)
+    own = tuple(pair for pair in inside or () if pair[0] not in dict(outer))
     sizes = {**it.mesh, **dict(axes)}
-    view = View((*outer, *inside), not partly and not nested, "shard_map", tracked(options), known=sizes)
-    return Region(view, False, options.get("in_specs"), options.get("out_specs"))
+    partly = any(not is_none(options.get(name, NONE)) for name in ("axis_names", "auto"))
+    # what makes but some axes manual may be called where others are, unless it brings its mesh
+    alone = not partly or ("mesh" in options and known is not None and known.axes is not None)
+    complete = bool(inside) and alone and not nested
+    view = View((*outer, *own), complete, "shard_map", tracked(options), known=sizes)
+    new = frozenset(name for name, _ in own) if it.view is not None else None
+    return Region(view, False, options.get("in_specs"), options.get("out_specs"), own=new)
+
+
+def _manual_axes(
+    options: dict[str, Value], axes: tuple[tuple[str, int | None], ...]
+) -> tuple[tuple[str, int | None], ...] | None:
+    """The axes that ``shard_map`` makes manual, of those of the mesh: all but what ``axis_names`` or, in older releases
+    of JAX, ``auto`` leave to the compiler. None where they are not known."""
+    named, auto = (options.get(name, NONE) for name in ("axis_names", "auto"))
+    if not is_none(named):
+        names = axis_names(named)
+        return None if names is None else tuple((name, dict(axes).get(name)) for name in names) or axes
+    left = () if is_none(auto) else axis_names(auto)
+    return None if left is None else tuple(pair for pair in axes if pair[0] not in left)
 
 
 def wrapped(it: Interpreter, value: Value, mesh: MeshValue | None = None) -> None:
@@ -103,7 +118,7 @@ def call_region(
     node = inner_func.node if isinstance(inner_func, FunctionValue) else None
     if node is None or isinstance(node, ir.Lambda) or not it.regions.seen(node):
         manual_exit.leave_call(it, frame, region, result, at)  # else it is judged where it returns
-    return _leave(region.view, result, region.results)
+    return _leave(region, result)
 
 
 def _entry(specs: Value | None, index: int, count: int) -> Value | None:
@@ -116,19 +131,22 @@ def _enter(view: View, value: Value, spec: Value | None) -> Value:
     return _mapped(value, spec, lambda leaf, one: by_spec(view, leaf, spec_of(one) if one is not None else None))
 
 
-def _leave(view: View, value: Value, spec: Value | None) -> Value:
+def _leave(region: Region, value: Value) -> Value:
+    view = region.view
+
     def one_leaf(leaf: ArrayValue, one: Value | None) -> ArrayValue:
         found = spec_of(one) if one is not None else None
         entries = found.entries if found is not None else None
         if leaf.dims is None or entries is None or len(entries) > len(leaf.dims) or None in entries:
             return ArrayValue(None, leaf.dtype)
         full = [*entries, *((),) * (len(leaf.dims) - len(entries))]
-        dims = tuple(
-            Dimension(view.global_size(dim.size, axes or ()), axes) for dim, axes in zip(leaf.dims, full, strict=True)
-        )
-        return ArrayValue(dims, leaf.dtype, pending=frozenset())
+        sizes = [view.global_size(dim.size, axes or ()) for dim, axes in zip(leaf.dims, full, strict=True)]
+        if region.own is None or not leaf.manual:
+            return ArrayValue(tuple(map(Dimension, sizes, full)), leaf.dtype, pending=frozenset())
+        kept = [None if d.axes is None else tuple(a for a in d.axes if a not in region.own) for d in leaf.dims]
+        return without(replace(leaf, dims=tuple(map(Dimension, sizes, kept))), region.own)
 
-    return _mapped(value, spec, one_leaf)
+    return _mapped(value, region.results, one_leaf)
 
 
 def _mapped(value: Value, spec: Value | None, change: Callable[[ArrayValue, Value | None], ArrayValue]) -> Value:

@@ -106,7 +106,7 @@ def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> I
             spec = spec_of(one) if one is not None else None
             if spec is not None and spec.entries is not None and None not in spec.entries:
                 declared = {axis for entry in spec.entries for axis in entry or ()}
-                yield from judge(leaf, declared, set(), path)
+                yield from judge(leaf, declared, set(), path, region.own)
             yield from _miscounted(leaf, path)
 
 
@@ -132,11 +132,14 @@ def judge(
             code = "ST302" if (axis, "local") in value.marks else "ST301"
             text = f"differs between the devices along {axis}, but leaves as if it were the same on all of them"
             yield Finding(code, text, notes_about(value, [axis]), path)
-    yield from _whole(value, path)
+    yield from _whole(value, path, over=over)
 
 
-def _whole(value: ArrayValue, path: tuple[object, ...], marks: frozenset[str] = _WHOLE) -> Iterator[Finding]:
-    for axis in sorted(sharded(value) & value.varying):
+def _whole(
+    value: ArrayValue, path: tuple[object, ...], marks: frozenset[str] = _WHOLE, over: frozenset[str] | None = None
+) -> Iterator[Finding]:
+    axes = sharded(value) & value.varying
+    for axis in sorted(axes if over is None else axes & over):
         if axis not in value.unclear and any((axis, mark) in value.marks for mark in marks):
             related = notes_about(value, [axis])
             text = f"was computed on each device's part of a dimension that is split over {axis}, without a collective"
