@@ -55,7 +55,7 @@ from shardlint.ops.registry import find_model as find_model
 
 # importing a family registers its models
 _FAMILIES = (
-    contraction, creation, dimensions, einops, einops_packing, elementwise, fft, gathering, images, indexing, initializers,
-    joining, lax, lax_slicing, linalg, matrices, nn, numpy_random, ordering, permuting, placement, queries, random,
-    reductions, repeating, reshape, segments, sliding, special, splitting, statistics, trees,
+    contraction, creation, dimensions, einops, einops_packing, elementwise, fft, gathering, images, indexing,
+    initializers, joining, lax, lax_slicing, linalg, matrices, nn, numpy_random, ordering, permuting, placement,
+    queries, random, reductions, repeating, reshape, segments, sliding, special, splitting, statistics, trees,
 )  # fmt: skip

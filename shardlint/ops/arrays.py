@@ -244,7 +244,7 @@ def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) ->
     return axis % rank
 
 
-def along(call: Call, value: ArrayValue, axis: Value, negative: bool = True) -> int | None:
+def checked_axis(call: Call, value: ArrayValue, axis: Value, negative: bool = True) -> int | None:
     """The axis, checked; None where it or the rank is not known. Some functions of ``lax`` take no negative one."""
     if value.dims is None:
         return None

@@ -182,18 +182,20 @@ def linspace(call: Call) -> Value:
     if "retstep" in call.args and static_bool(call["retstep"]) is None:
         return Unknown("retstep is not known")
     name, given = dtype_argument(call, call["dtype"])
-    if start.dims != () or stop.dims != ():
-        dims, axis = broadcast_dims(call.name, [start, stop], call.ctx), static_int(call["axis"])
-        if dims is None or axis is None or not -len(dims) - 1 <= axis <= len(dims):
-            raise UnknownArgument
-        at = axis % (len(dims) + 1)
-        count = made(call, [size_of(call["num"])], None).dims or ()
-        return ArrayValue((*dims[:at], *count, *dims[at:]), name if given else None)
     if not given:
-        weak = start.weak and stop.weak
-        concrete = dtypes.is_kind(start.dtype, "bool", "complex") is False
-        name = default_float(call) if weak and concrete else None
-    return made(call, [size_of(call["num"])], name)
+        promoted, weak = result_dtype(call.name, [start, stop], call.ctx)
+        name = promoted if not weak and dtypes.is_kind(promoted, "floating") else None
+        if start.dims == () == stop.dims and weak and dtypes.is_kind(promoted, "bool", "complex") is False:
+            name = default_float(call)
+    result = made(call, [size_of(call["num"])], name)
+    dims = broadcast_dims(call.name, [start, stop], call.ctx)
+    if dims is None or result.dims is None:
+        return ArrayValue(None, name)
+    axis = static_int(call["axis"])
+    if axis is None or not -len(dims) - 1 <= axis <= len(dims):
+        raise UnknownArgument  # whether it is refused depends on the function and on how many points there are
+    at = axis % (len(dims) + 1)
+    return ArrayValue((*dims[:at], *result.dims, *dims[at:]), name) if dims else result
 
 
 @model("N, M=None, k=0, dtype=None, *, device=None", "jax.numpy.eye")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
-    along,
     array,
     as_array,
+    checked_axis,
     dtype_argument,
     seen_size,
     shown,
@@ -30,12 +30,12 @@ def sort(call: Call) -> Value:
     operand = call["operand"]
     if not isinstance(operand, SequenceValue):
         value = array(call, "operand")
-        along(call, value, call["dimension"])
+        checked_axis(call, value, call["dimension"])
         return cleared(value)
     if operand.kind == "list" or not operand.items:
         raise UnknownArgument
     parts = [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in operand.items]
-    along(call, parts[0], call["dimension"])
+    checked_axis(call, parts[0], call["dimension"])
     agree(call, parts, None)
     return SequenceValue(tuple(cleared(part) for part in parts))
 
@@ -43,7 +43,7 @@ def sort(call: Call) -> Value:
 @model("keys, values, dimension=-1, is_stable=True", "jax.lax.sort_key_val")
 def sort_key_val(call: Call) -> Value:
     parts = [array(call, "keys"), array(call, "values")]
-    along(call, parts[0], call["dimension"])
+    checked_axis(call, parts[0], call["dimension"])
     agree(call, parts, None)
     return SequenceValue(tuple(cleared(part) for part in parts))
 
@@ -57,7 +57,7 @@ def top_k(call: Call) -> Value:
     if value.dims == ():
         raise OpError("ST208", f"{call.name}: a scalar has no dimension to choose from")
     axis_value = call["axis"] if "axis" in call.args else call["reduction_dimension"]
-    axis = along(call, value, axis_value)
+    axis = checked_axis(call, value, axis_value)
     k = size_of(call["k"])
     out = cleared(value)
     if axis is None or value.dims is None or ("axis" not in call.args and not static_bool(call["aggregate_to_topk"])):
@@ -78,7 +78,7 @@ def top_k(call: Call) -> Value:
 @model("operand, axis=0, reverse=False", *names("jax.lax", "cumsum cumprod cummax cummin cumlogsumexp"))
 def cumulate(call: Call) -> Value:
     value = array(call, "operand")
-    along(call, value, call["axis"], negative=False)
+    checked_axis(call, value, call["axis"], negative=False)
     out = value if call.last == "cumsum" else cleared(value)
     usual = dtypes.is_kind(value.dtype, "floating") and not value.weak
     return with_dtype(out, value.dtype if usual else None)
@@ -87,7 +87,7 @@ def cumulate(call: Call) -> Value:
 @model("operand, axis, index_dtype", "jax.lax.argmax", "jax.lax.argmin")
 def arg_extremum(call: Call) -> Value:
     value = array(call, "operand")
-    axis = along(call, value, call["axis"], negative=False)
+    axis = checked_axis(call, value, call["axis"], negative=False)
     name, _ = dtype_argument(call, call["index_dtype"])
     if axis is None or value.dims is None:
         return with_dims(with_dtype(cleared(value), name), None)
@@ -99,7 +99,7 @@ def arg_extremum(call: Call) -> Value:
 @model("a, kth, axis=-1", "jax.numpy.partition", "jax.numpy.argpartition")
 def partition(call: Call) -> Value:
     value = array(call, "a")
-    along(call, value, call["axis"])
+    checked_axis(call, value, call["axis"])
     if value.weak or (call.last == "partition" and dtypes.is_kind(value.dtype, "floating") is not True):
         return with_dtype(cleared(value), None)
     return with_dtype(cleared(value), value.dtype if call.last == "partition" else index_dtype(call))
@@ -130,7 +130,7 @@ def lexsort(call: Call) -> Value:
     agree(call, parts, None)
     if not parts[0].dims:
         raise UnknownArgument
-    along(call, parts[0], call["axis"])
+    checked_axis(call, parts[0], call["axis"])
     return with_dtype(cleared(parts[0]), index_dtype(call))
 
 

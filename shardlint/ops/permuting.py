@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import along, array, axes_argument, one_axis, shown, with_dims
+from shardlint.ops.arrays import array, axes_argument, checked_axis, one_axis, shown, with_dims
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Value
@@ -107,7 +107,7 @@ def roll(call: Call) -> Value:
     axis = call["axis"]
     if not is_none(axis):
         for item in axis.items if isinstance(axis, SequenceValue) else (axis,):
-            along(call, value, item)
+            checked_axis(call, value, item)
     return value
 
 

@@ -6,10 +6,10 @@ from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     Dims,
-    along,
     array,
     as_array,
     broadcast_dims,
+    checked_axis,
     different,
     dims_of,
     dtype_argument,
@@ -214,7 +214,7 @@ def permutation(call: Call) -> Value:
     value = as_array(x) or UNKNOWN_ARRAY
     if value.dims == ():
         raise UnknownArgument  # a traced int, or a number of elements
-    along(call, value, call["axis"])
+    checked_axis(call, value, call["axis"])
     return with_dtype(value, None if value.weak else value.dtype)
 
 

@@ -7,11 +7,11 @@ from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
     Dims,
-    along,
     array,
     as_array,
     axes_argument,
     broadcast_dims,
+    checked_axis,
     dims_of,
     dtype_argument,
     elementwise,
@@ -201,7 +201,7 @@ def cumulate(call: Call) -> Value:
     elif value.dims == ():
         raise UnknownArgument  # releases differ on whether a scalar has an axis 0
     else:
-        along(call, value, call["axis"])
+        checked_axis(call, value, call["axis"])
     return with_dtype(ArrayValue(dims, None, pending=pending), dtype)
 
 
@@ -223,5 +223,5 @@ def sort(call: Call) -> Value:
     if is_none(call["axis"]):
         out = ArrayValue(flattened(value), out.dtype, out.weak, out.pending)
     else:
-        along(call, value, call["axis"])
+        checked_axis(call, value, call["axis"])
     return with_dtype(out, index_dtype(call)) if call.last == "argsort" else out

@@ -6,10 +6,10 @@ from shardlint import dtypes
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
-    along,
     array,
     arrays,
     as_array,
+    checked_axis,
     different,
     elementwise,
     number_kind,
@@ -152,7 +152,7 @@ def diff(call: Call) -> Value:
         return with_dtype(value, None)  # whatever the axis
     if value.dims == ():
         raise OpError("ST208", f"{call.name}: a scalar has no differences")
-    axis = along(call, value, call["axis"])
+    axis = checked_axis(call, value, call["axis"])
     if value.dims is None or axis is None:
         return with_dims(with_dtype(value, None), None)
     size = seen_size(value, axis)
@@ -201,7 +201,7 @@ def gradient(call: Call) -> Value:
 @model("y, x=None, dx=1.0, axis=-1", "jax.numpy.trapezoid")
 def trapezoid(call: Call) -> Value:
     value = array(call, "y")
-    axis = along(call, value, call["axis"])
+    axis = checked_axis(call, value, call["axis"])
     if value.dims is None or axis is None or not is_none(call["x"]) or not is_number(call["dx"]):
         return UNKNOWN_ARRAY
     return with_dtype(with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]), None)
@@ -274,5 +274,5 @@ def convolve(call: Call) -> Value:
 @model("p, discont=None, axis=-1, period=6.283185307179586", "jax.numpy.unwrap")
 def unwrap(call: Call) -> Value:
     value = array(call, "p")
-    along(call, value, call["axis"])
+    checked_axis(call, value, call["axis"])
     return UNKNOWN_ARRAY if value.dims == () else with_dtype(cleared(value), None)

@@ -69,7 +69,10 @@ test_creation = family(
     case(JNP, "linspace", st.one_of(st.integers(0, 3), st.floats(0, 3)), st.just(1.0), st.integers(0, 6)),
     case(JNP, "linspace", arrays(positive), st.one_of(st.just(1.0), arrays(positive)), st.integers(0, 6),
          axis=optional(st.just(-1)), endpoint=optional(st.booleans())),
-    case(JNP, "linspace logspace geomspace", arrays(positive), arrays(positive), num=optional(st.integers(0, 6))),
+    case(JNP, "linspace logspace geomspace",
+         drawn=st.tuples(broadcastable(), st.fixed_dictionaries({}, optional={"num": st.integers(-1, 6),
+               "axis": st.integers(-4, 3), "endpoint": st.booleans(), "dtype": st.just(jnp.dtype("bfloat16"))}))
+         .map(lambda pair: (pair[0], pair[1]))),
     case(JNP, "eye tri", counts, st.one_of(st.none(), counts), dtype=few_dtypes),
     case(JNP, "identity", counts, few_dtypes),
     case(JNP, "meshgrid", vectors, vectors, vectors, indexing=optional(st.sampled_from(("xy", "ij", "x")))),
