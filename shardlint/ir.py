@@ -179,8 +179,15 @@ class Comprehension(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Format(Node):
+    """An f-string: constant strings, and the expressions between them."""
+
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Opaque(Node):
-    """An expression without a value here (f-string, await, yield); its parts are still evaluated."""
+    """An expression without a value here (await, yield); its parts are still evaluated."""
 
     what: str
     parts: tuple[Expr, ...] = ()
@@ -188,7 +195,7 @@ class Opaque(Node):
 
 Expr: TypeAlias = (
     Name | Const | Attr | Call | Subscript | Slice | Star | Sequence | Dict | Binary | Unary | Compare | Bool | IfExp
-    | Walrus | Lambda | Comprehension | Opaque
+    | Walrus | Lambda | Comprehension | Format | Opaque
 )  # fmt: skip
 
 

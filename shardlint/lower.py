@@ -303,11 +303,10 @@ class _Lowering:
         if isinstance(node, cst.Yield):
             self.yields[-1] = True
         parts = [c for c in node.children if isinstance(c, cst.BaseExpression)]
+        what = type(node).__name__
         if isinstance(node, cst.Yield) and isinstance(node.value, cst.From):
-            parts = [node.value.item]
-        if isinstance(node, cst.FormattedString):
-            parts = [p.expression for p in node.parts if isinstance(p, cst.FormattedStringExpression)]
-        return ir.Opaque(at, type(node).__name__, tuple(self.expression(p) for p in parts))
+            parts, what = [node.value.item], "YieldFrom"
+        return ir.Opaque(at, what, tuple(self.expression(p) for p in parts))
 
     def name(self, node: cst.Name) -> ir.Expr:
         at = self.at(node)
@@ -319,6 +318,21 @@ class _Lowering:
 
     def string(self, node: cst.SimpleString) -> ir.Expr:
         return ir.Const(self.at(node), _text(node))
+
+    def formatted(self, node: cst.FormattedString) -> ir.Expr:
+        at = self.at(node)
+        raw = "r" in node.start.lower()
+        return ir.Format(at, tuple(self.format_part(part, raw) for part in node.parts))
+
+    def format_part(self, part: cst.BaseFormattedStringContent, raw: bool) -> ir.Expr:
+        if isinstance(part, cst.FormattedStringText):
+            text = part.value.replace("{{", "{").replace("}}", "}")
+            return ir.Const(-1, text) if raw or "\\" not in text else ir.Opaque(-1, "an escape")
+        assert isinstance(part, cst.FormattedStringExpression)
+        value = self.expression(part.expression)
+        if part.format_spec is None and part.conversion is None and part.equal is None:
+            return value
+        return ir.Opaque(-1, "a format", (value,))
 
     def ellipsis(self, node: cst.Ellipsis) -> ir.Expr:
         return ir.Const(self.at(node), ...)
@@ -334,7 +348,7 @@ class _Lowering:
         parts.append(rest)
         values = [_text(p) for p in parts if isinstance(p, cst.SimpleString)]
         if len(values) < len(parts):
-            return ir.Opaque(at, "FormattedString", tuple(self.expression(p) for p in parts))
+            return ir.Format(at, tuple(self.expression(p) for p in parts))
         return ir.Const(at, values[0][:0].join(values))
 
     def attribute(self, node: cst.Attribute) -> ir.Expr:
@@ -473,7 +487,8 @@ _STATEMENTS: dict[type[cst.CSTNode], _Handler] = {
 _EXPRESSIONS: dict[type[cst.CSTNode], _Handler] = {
     cst.Name: _Lowering.name, cst.Integer: _Lowering.literal, cst.Float: _Lowering.literal,
     cst.Imaginary: _Lowering.literal, cst.SimpleString: _Lowering.string, cst.Ellipsis: _Lowering.ellipsis,
-    cst.ConcatenatedString: _Lowering.joined, cst.Attribute: _Lowering.attribute, cst.Call: _Lowering.call,
+    cst.ConcatenatedString: _Lowering.joined, cst.FormattedString: _Lowering.formatted,
+    cst.Attribute: _Lowering.attribute, cst.Call: _Lowering.call,
     cst.Subscript: _Lowering.subscript, cst.Tuple: _Lowering.sequence, cst.List: _Lowering.sequence,
     cst.Set: _Lowering.sequence, cst.Dict: _Lowering.dict_, cst.BinaryOperation: _Lowering.binary,
     cst.UnaryOperation: _Lowering.unary, cst.Comparison: _Lowering.compare, cst.BooleanOperation: _Lowering.boolean,

@@ -121,6 +121,7 @@ class run:
             self._ranks(node, owner, closure, func, region)
         except StepLimit:
             it.stack.clear()
+            it.active.clear()
             it.cut[node.name] = it.cut.get(node.name, 0) + 1
         finally:
             it.view, it.explicit = before

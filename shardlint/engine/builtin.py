@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shardlint.engine import lists
+from shardlint.engine import containers, lists
 from shardlint.engine.plain import MAX_ITEMS, element, iterate
 from shardlint.values import (
     ArrayValue,
@@ -29,6 +29,8 @@ def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None
         listed = lists.builtin(name, args)
         if listed is not None:
             return listed
+    if name == "dict" and len(args) == 1 and (pairs := containers.as_dict(args[0])) is not None:
+        return DictValue(tuple(dict([*pairs.items, *kwargs.items()]).items()))
     if name == "dict" and (not args or isinstance(args[0], DictValue)):
         held = args[0].items if args and isinstance(args[0], DictValue) else ()
         return DictValue(tuple(dict([*held, *kwargs.items()]).items())) if len(args) < 2 else None

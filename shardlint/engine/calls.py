@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import builtin, classes, lists, matching, mutation, sharding, transforms
+from shardlint.engine import builtin, callables, classes, containers, lists, matching, mutation, sharding, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
@@ -36,9 +36,11 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
+from shardlint.walking import walk
 from shardtypes.lang import Bindings
 
 MAX_DEPTH = 10
+_MAX_RECURSION = 8
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -74,9 +76,12 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
         else:
             args.append(value)
             operands.append(arg.value)
-    mutation.note(it, frame, expr, func, args)
     if not certain:
+        mutation.note_unknown(it, frame, expr, func)
         return Unknown("called with arguments that are not known")
+    given = mutation.note(it, frame, expr, func, args, kwargs)
+    if given is not None:
+        return given
     operands += named
     it.left = None
     result = call(it, frame, func, args, kwargs, expr.at, tuple(o.at for o in operands), tuple(operands))
@@ -179,14 +184,18 @@ def _external(
         return spec
     if qualname == "builtins.super":
         return classes.super_of(frame, args)
-    if qualname == classes.APPLY and len(args) > 1 and kwargs.keys() <= {"rngs", "train", "deterministic"}:
-        return call(it, frame, args[0], args[2:], {k: v for k, v in kwargs.items() if k != "rngs"}, at)
+    ran = classes.run_module(it, frame, qualname, args, kwargs, at)
+    if ran is not None:
+        return ran
     if qualname.startswith("builtins."):
         plain_result = builtin.call(qualname.removeprefix("builtins."), [_listed(a) for a in args], kwargs)
         if plain_result is not None:
             return plain_result
     if qualname == "builtins.isinstance" and sharding.specs.is_other(args):
         return Literal(False)
+    asked = callables.call(it, frame, qualname, args, kwargs, at)
+    if asked is not None:
+        return asked
     if qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
         return Unknown("a question about a type")
     try:
@@ -274,7 +283,7 @@ def call_function(
         return manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
     if isinstance(promise, ScalarType) and promise.kind not in ("int", "None"):
         return matching.instantiate(it, promise, bindings, matching.Opaque(it))
-    if wrong or (isinstance(node, ir.Function) and (node.is_generator or node.is_async)):
+    if wrong or (isinstance(node, ir.Function) and node.is_async):
         return Unknown("not evaluated")
     return in_place(it, frame, func, bound, at)
 
@@ -369,7 +378,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     node = func.node
     if len(it.stack) >= MAX_DEPTH:
         return Unknown("calls nested too deep")
-    if any(active is node for _, _, active in it.stack):
+    if any(active is node for _, _, active in it.stack) and not _comes_closer(it.active.get(id(node), []), bound):
         return Unknown("a recursive call")
     closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
     top = closure.parent is None
@@ -377,12 +386,13 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and _hashable(key) and key in it.memo:
         result, it.left = it.memo[key]
-        return result
+        return containers.copied(result)
     count = len(it.events)
     names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
     inner = Frame(func.module, dict(bound), names, frame.facts, closure, func, silent=frame.silent, in_place=True)
     inner.mesh, inner.rules = frame.mesh, frame.rules
     it.stack.append((frame.module, at, node))
+    it.active.setdefault(id(node), []).append(bound)
     try:
         for param in node.params:
             if param.name not in inner.variables and param.default is not None:
@@ -401,13 +411,42 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
             ended = it.block(inner, node.body)
             results = inner.returned if ended else [*inner.returned, constant(None)]
             result = join_all(results) if results else Unknown("it always raises")
+            if node.is_generator:
+                result = _generated(node, inner.yielded)
     finally:
         it.stack.pop()
+        it.active[id(node)].pop()
     left = inner.variables.get(node.params[0].name) if node.params else None
     it.left = left if isinstance(left, InstanceValue) else None
     if key is not None and _hashable(key) and len(it.events) == count:
         it.memo[key] = (result, it.left)
     return result
+
+
+def _comes_closer(active: list[dict[str, Value]], bound: dict[str, Value]) -> bool:
+    """Whether a recursive call has a smaller number, or a shorter list, than the one that makes it: it may come to an
+    end."""
+    if not 0 < len(active) < _MAX_RECURSION:
+        return False
+    measures = [(_measure(active[-1].get(name)), _measure(value)) for name, value in bound.items()]
+    return any(before is not None and now is not None and now < before for before, now in measures)
+
+
+def _measure(value: Value | None) -> int | None:
+    if isinstance(value, IntValue):
+        return None if value.size is None else value.size.constant
+    return len(value.items) if isinstance(value, (SequenceValue, DictValue)) else None
+
+
+def _generated(node: ir.Function, items: list[Value]) -> Value:
+    """What iterating over a generator gives: all of it where each ``yield`` is run once."""
+    plain = [s for s in node.body if isinstance(s, ir.ExprStmt) and isinstance(s.value, ir.Opaque)]
+    yields = [n for n in walk(node.body) if isinstance(n, ir.Opaque) and n.what.startswith("Yield")]
+    if any(one.what == "YieldFrom" for one in yields) or not items:
+        return Unknown("a generator")
+    if len(plain) == len(yields) == len(items):
+        return SequenceValue(tuple(items), "list")
+    return CollectionValue(join_all(items))
 
 
 def _hashable(key: object) -> bool:

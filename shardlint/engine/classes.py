@@ -30,8 +30,9 @@ from shardtypes.lang import Bindings, Dim
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-#: ``module.apply(variables, …)`` of a flax module: its ``__call__``.
-APPLY = "flax.linen.Module.apply"
+#: Methods of a flax module that run its ``__call__``.
+_RUNNING = frozenset({"apply", "init", "init_with_output"})
+_MODULE = "flax.linen.Module"
 _DATACLASS_DECORATORS = frozenset({"dataclass", "pytree_dataclass", "frozen", "define", "register_dataclass"})
 _DATACLASS_BASES = frozenset({"equinox.Module", "typing.NamedTuple", "flax.struct.PyTreeNode", "flax.linen.Module",
                               "equinox._module.Module"})  # fmt: skip
@@ -136,10 +137,10 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
         return constant
     if isinstance(value, InstanceValue) and (name == "_replace" or (name == "replace" and is_tree(cls))):
         return PartialValue(ExternalValue("dataclasses.replace"), (value,))
-    if name == "apply" and isinstance(value, InstanceValue) and _is_flax_module(cls):
-        return PartialValue(ExternalValue(APPLY), (value,))
+    if name in _RUNNING and isinstance(value, InstanceValue) and _is_flax_module(cls):
+        return PartialValue(ExternalValue(f"{_MODULE}.{name}"), (value,))
     if name == "param" and _is_flax_module(cls):
-        return ExternalValue("flax.linen.Module.param")
+        return ExternalValue(f"{_MODULE}.param")
     return Unknown(f"no attribute {name} known of {cls.name}")
 
 
@@ -231,6 +232,25 @@ def local(it: Interpreter, frame: Frame, node: ir.Class) -> ClassValue:
     cls = ClassValue(node, frame.module, node.name, tuple(bases), closure=frame)
     _describe(it, cls)
     return cls
+
+
+def run_module(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
+) -> Value | None:
+    """``module.apply(variables, …)``, ``init(rngs, …)``, ``init_with_output``: what ``__call__`` gives, and variables that
+    are not known. None for any other function."""
+    from shardlint.engine.calls import call
+
+    name = qualname.removeprefix(f"{_MODULE}.")
+    if name not in _RUNNING or len(args) < 2 or not kwargs.keys().isdisjoint(("method", "capture_intermediates")):
+        return None
+    given = {key: value for key, value in kwargs.items() if key not in ("rngs", "mutable")}
+    result = call(it, frame, args[0], args[2:], given, at)
+    variables = Unknown("variables of a flax module")
+    if name == "init":
+        return variables
+    changes = name == "init_with_output" or kwargs.get("mutable", Literal(False)) != Literal(False)
+    return SequenceValue((result, variables)) if changes else result
 
 
 def _is_flax_module(cls: ClassValue) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import calls, classes, custom_rules, lists, sharding
+from shardlint.engine import callables, calls, classes, custom_rules, iteration, lists, sharding
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
-from shardlint.engine.plain import MAX_ITEMS, constant, element, is_vast, iterate, known, plain_key, truth
+from shardlint.engine.plain import MAX_ITEMS, constant, is_vast, known, plain_key, truth
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import ClassType
 from shardlint.ops import OpError
@@ -101,14 +101,17 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Lambda():
             return FunctionValue(expr, frame.module, frame, None, "lambda")
         case ir.Comprehension():
-            return _comprehension(it, frame, expr)
+            return iteration.comprehension(it, frame, expr)
         case ir.Star(value=inner):
             evaluate(it, frame, inner)
             return Unknown("unpacked here")
+        case ir.Format(parts=parts):
+            return _format([evaluate(it, frame, part) for part in parts])
         case ir.Opaque(parts=parts):
-            for part in parts:
-                evaluate(it, frame, part)
-            return StringValue() if expr.what == "f-string" else Unknown(expr.what)
+            inside = [evaluate(it, frame, part) for part in parts]
+            if expr.what == "Yield":
+                frame.yielded.append(inside[0] if len(inside) == 1 else Unknown(expr.what))
+            return Unknown(expr.what)
 
 
 def _name(it: Interpreter, frame: Frame, name: str) -> Value:
@@ -177,6 +180,9 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
             return StackedValue(stacked.cls, stacked.prefix)
         return Unknown("a type")
     index = known(evaluate(it, frame, expr.index))
+    given = callables.method(it, frame, receiver, "__getitem__", [index], expr.at)
+    if given is not None:
+        return given
     if isinstance(receiver, Unknown):
         return _part(receiver, index.value) if isinstance(index, Literal) and isinstance(index.value, str) else receiver
     if isinstance(receiver, DictValue) and isinstance(index, Literal):
@@ -208,7 +214,10 @@ def _sequence(it: Interpreter, frame: Frame, kind: str, items: tuple[ir.Expr, ..
         return Unknown("unpacks something of unknown length")
     if is_vast(values):
         return Unknown("too much to follow")
-    return SequenceValue(tuple(values), kind) if kind in ("tuple", "list") else Unknown("a set")
+    if kind in ("tuple", "list"):
+        return SequenceValue(tuple(values), kind)
+    names = {value.value for value in values if isinstance(value, Literal) and isinstance(value.value, str)}
+    return SequenceValue(tuple(values), "set") if len(names) == len(values) else Unknown("a set")
 
 
 def _dict(it: Interpreter, frame: Frame, items: tuple[tuple[ir.Expr | None, ir.Expr], ...]) -> Value:
@@ -233,7 +242,7 @@ def _dict(it: Interpreter, frame: Frame, items: tuple[tuple[ir.Expr | None, ir.E
 def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, expr: ir.Expr) -> Value:
     """``left op right``, with a finding at ``expr``."""
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
-        return Unknown("an operator of a class")
+        return callables.operator(it, frame, op, left, right, expr.at)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         sizes = [value.size if isinstance(value, (IntValue, Unknown)) else None for value in (left, right)]
         numbers = [IntValue(size) for size in sizes if size is not None]
@@ -309,39 +318,8 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
     return join(first, second)
 
 
-def _length(source: CollectionValue | ArrayValue) -> Size | None:
-    if isinstance(source, CollectionValue):
-        return source.length
-    return source.dims[0].size if source.dims else None
-
-
-def _comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
-    inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
-    inner.mesh, inner.rules, inner.in_place = frame.mesh, frame.rules, frame.in_place
-    simple = len(expr.generators) == 1 and not expr.generators[0].conditions
-    generator = expr.generators[0]
-    source = evaluate(it, inner, generator.iter)
-    items = iterate(source)
-    if simple and items is not None:
-        results: list[Value] = []
-        pairs: list[tuple[object, Value]] = []
-        for item in items:
-            it.assign(inner, generator.target, item)
-            if expr.key is not None:
-                pairs.append((plain_key(evaluate(it, inner, expr.key)), evaluate(it, inner, expr.element)))
-            else:
-                results.append(evaluate(it, inner, expr.element))
-        if expr.key is not None:
-            return DictValue(tuple(pairs)) if all(k is not None for k, _ in pairs) else Unknown("unknown keys")
-        return SequenceValue(tuple(results), "list") if expr.kind != "set" else Unknown("a set")
-    it.assign(inner, generator.target, element(source))
-    if simple and isinstance(source, (CollectionValue, ArrayValue)):
-        if expr.key is not None:
-            evaluate(it, inner, expr.key)
-            return CollectionValue(evaluate(it, inner, expr.element), "dict")
-        return CollectionValue(evaluate(it, inner, expr.element), "list", _length(source))
-    inner.silent += 1
-    for more in expr.generators[1:]:
-        it.assign(inner, more.target, element(evaluate(it, inner, more.iter)))
-    evaluate(it, inner, expr.element)
-    return Unknown("a comprehension of unknown length")
+def _format(parts: list[Value]) -> Value:
+    texts = [plain_key(part) for part in parts]
+    if all(isinstance(text, (str, int)) for text in texts):
+        return Literal("".join(map(str, texts)))
+    return StringValue()

@@ -34,6 +34,8 @@ class Frame:
     named: frozenset[str] = frozenset()
     declared: dict[str, ir.Expr] = field(default_factory=dict)
     jumps: list[dict[str, Value]] = field(default_factory=list)
+    breaks: list[dict[str, Value]] = field(default_factory=list)
+    yielded: list[Value] = field(default_factory=list)
     rules: RuleList | None = None  # logical axis rules in force here; None where not known
     view: View | None = None  # the manual view in which the function itself is checked
     region: Region | None = None  # what runs it on every device, if that is known

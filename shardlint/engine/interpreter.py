@@ -63,6 +63,7 @@ class Interpreter:
         self.cut: dict[str, int] = {}  # functions whose analysis was cut off, and how often
         self.target = ""
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
+        self.active: dict[int, list[dict[str, Value]]] = {}  # arguments of the calls being evaluated, by function
         self.memo: dict[object, tuple[Value, Value | None]] = {}
         self.left: Value | None = None  # the instance that the last method evaluated in place left behind
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine import containers
 from shardlint.engine.class_index import CONSTRUCTORS
+from shardlint.engine.containers import CHANGED
 from shardlint.engine.frames import Frame
 from shardlint.engine.instances import without
 from shardlint.values import (
@@ -29,15 +31,34 @@ _MUTATORS = frozenset(
     """append extend insert remove pop clear sort reverse update setdefault popitem __setitem__ add discard""".split()
 )
 _CHANGING = frozenset({"builtins.next", "builtins.setattr", "builtins.delattr"})
-_CHANGED = Unknown("changed in place")
 
 
-def note(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[Value]) -> None:
-    """Bring the variables up to date with what the call does to its receiver and its arguments."""
+def note(
+    it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[Value], kwargs: dict[str, Value]
+) -> Value | None:
+    """Bring the variables up to date with what the call does to its receiver and its arguments. What a method that
+    changes a list or dict gives, where that is known."""
+    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
+        if not isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
+            return None
+        found = containers.call(func.receiver, func.name, args, kwargs)
+        after, result = (CHANGED, None) if found is None else found
+        replaced(frame, expr.func.obj, func.receiver, after)
+        return result
+    _note_arguments(it, frame, expr, func)
+    return None
+
+
+def note_unknown(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> None:
+    """The same for a call whose arguments are not known."""
     if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
         if isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
-            _replace(frame, expr.func.obj, func.receiver, _after(func, args))
-        return
+            replaced(frame, expr.func.obj, func.receiver, CHANGED)
+    else:
+        _note_arguments(it, frame, expr, func)
+
+
+def _note_arguments(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> None:
     if isinstance(func, ExternalValue) and func.qualname not in _CHANGING:
         return
     if isinstance(func, Unknown) and isinstance(expr.func, ir.Attr):
@@ -49,9 +70,9 @@ def note(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[V
         held = frame.find(arg.value.id) if isinstance(arg.value, ir.Name) else None
         _renew(it, frame, arg.value)
         if isinstance(held, InstanceValue):
-            _replace(frame, arg.value, held, without(held, it.classes.volatile(held.cls)))
+            replaced(frame, arg.value, held, without(held, it.classes.volatile(held.cls)))
         if isinstance(held, (DictValue, CollectionValue)) or (isinstance(held, SequenceValue) and held.kind == "list"):
-            _replace(frame, arg.value, held, _CHANGED)
+            replaced(frame, arg.value, held, CHANGED)
 
 
 def _renew(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
@@ -73,48 +94,30 @@ def after_method(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> N
         return
     left = it.left
     if expr.func.name in CONSTRUCTORS and isinstance(left, InstanceValue) and left.cls is instance.cls:
-        _replace(frame, expr.func.obj, instance, left)
+        replaced(frame, expr.func.obj, instance, left)
     else:
-        _replace(frame, expr.func.obj, instance, without(instance, it.classes.volatile(instance.cls)))
+        replaced(frame, expr.func.obj, instance, without(instance, it.classes.volatile(instance.cls)))
 
 
-def _after(func: MethodValue, args: list[Value]) -> Value:
-    receiver = func.receiver
-    if isinstance(receiver, SequenceValue) and receiver.kind == "list":
-        if func.name == "append" and len(args) == 1:
-            return SequenceValue((*receiver.items, args[0]), "list")
-        if func.name == "extend" and len(args) == 1 and isinstance(args[0], SequenceValue):
-            return SequenceValue((*receiver.items, *args[0].items), "list")
-    return _CHANGED
-
-
-def _replace(frame: Frame, target: ir.Expr, old: Value, new: Value) -> None:
-    """Give the changed object its new value under every name that holds it; inside other objects it is unknown."""
+def replaced(frame: Frame, target: ir.Expr, old: Value, new: Value) -> None:
+    """Give the changed object its new value under every name that holds it, and in every object that does; what the
+    functions around hold is not known afterwards."""
     if new is old:
         return
     owner: Frame | None = frame
     depth = 0
+    done: dict[int, Value] = {}
     while owner is not None:
         for name, held in list(owner.variables.items()):
             if held is old:
-                owner.variables[name] = new if depth == 0 else _CHANGED
-            elif isinstance(held, (SequenceValue, CollectionValue, DictValue, InstanceValue)) and _contains(held, old):
-                owner.variables[name] = _CHANGED
+                owner.variables[name] = new if depth == 0 else CHANGED
+            elif isinstance(held, containers.Container):
+                changed = containers.substitute(held, old, new, done)
+                if changed is not held:
+                    owner.variables[name] = changed if depth == 0 else CHANGED
         owner, depth = owner.parent, depth + 1
     if isinstance(target, ir.Name) and frame.find(target.id) is old:
-        frame.variables[target.id] = _CHANGED
-
-
-def _contains(value: Value, part: Value) -> bool:
-    if isinstance(value, SequenceValue):
-        return any(item is part or _contains(item, part) for item in value.items)
-    if isinstance(value, CollectionValue):
-        return value.item is part or _contains(value.item, part)
-    if isinstance(value, DictValue):
-        return any(item is part or _contains(item, part) for _, item in value.items)
-    if isinstance(value, InstanceValue):
-        return any(item is part or _contains(item, part) for _, item in value.fields)
-    return False
+        frame.variables[target.id] = CHANGED
 
 
 def _changed_parameters(func: Value) -> set[object] | None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import classes, matching, patterns, sharding, strings
+from shardlint.engine import classes, containers, iteration, matching, mutation, patterns, sharding, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, evaluate
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_variables
 from shardlint.engine.narrowing import expand_shape, narrow
-from shardlint.engine.plain import constant, element, iterate, truth
+from shardlint.engine.plain import constant, element, truth
 from shardlint.engine.sharding import manual_exit, placements
 from shardlint.engine.sharding.manual import displayed
 from shardlint.engine.trees import named_items
@@ -20,6 +20,8 @@ from shardlint.engine.types import AnyType, ArrayType, ScalarType
 from shardlint.values import (
     ArrayValue,
     ClassValue,
+    CollectionValue,
+    DictValue,
     ExternalValue,
     FunctionValue,
     InstanceValue,
@@ -64,11 +66,9 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
         case ir.If():
             return _if(it, frame, node)
         case ir.For():
-            _for(it, frame, node)
+            return iteration.run_for(it, frame, node)
         case ir.While():
-            evaluate(it, frame, node.test)
-            _repeat(it, frame, node.body, None)
-            return truth(evaluate(it, frame, node.test)) is True and not _breaks(node.body)
+            return iteration.run_while(it, frame, node)
         case ir.With():
             return _with(it, frame, node)
         case ir.Try():
@@ -80,8 +80,8 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             narrow(it, frame, node.test, True)
         case ir.Raise():
             return True
-        case ir.Jump():
-            frame.jumps.append(dict(frame.variables))
+        case ir.Jump(what=what):
+            (frame.breaks if what == "break" else frame.jumps).append(dict(frame.variables))
             return True
         case ir.Function():
             _define(it, frame, node)
@@ -92,6 +92,11 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             for target in targets:
                 if isinstance(target, ir.Name):
                     frame.variables[target.id] = Unknown("deleted")
+                elif isinstance(target, ir.Subscript):
+                    held = evaluate(it, frame, target.obj)
+                    if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
+                        after = containers.without_item(held, evaluate(it, frame, target.index))
+                        mutation.replaced(frame, target.obj, held, after)
         case ir.Declare(names=names):
             for name in names:
                 frame.variables[name] = Unknown("assigned by a function")
@@ -139,10 +144,11 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
         case ir.Attr():
             evaluate(it, frame, target.obj)
         case ir.Subscript(obj=obj):
-            evaluate(it, frame, obj)
-            evaluate(it, frame, target.index)
-            if isinstance(obj, ir.Name) and not isinstance(frame.find(obj.id), ArrayValue):
-                frame.variables[obj.id] = Unknown("changed in place")
+            held, key = evaluate(it, frame, obj), evaluate(it, frame, target.index)
+            if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
+                mutation.replaced(frame, obj, held, containers.with_item(held, key, value))
+            elif isinstance(obj, ir.Name) and not isinstance(held, ArrayValue):
+                frame.variables[obj.id] = containers.CHANGED
         case _:
             pass
 
@@ -290,79 +296,6 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
         frame.variables = join_variables(first, frame.variables)
         frame.facts = facts
     return False
-
-
-def _breaks(body: tuple[ir.Stmt, ...]) -> bool:
-    for node in body:
-        match node:
-            case ir.Jump(what="break"):
-                return True
-            case ir.If(body=a, orelse=b):
-                if _breaks(a) or _breaks(b):
-                    return True
-            case ir.With(body=a):
-                if _breaks(a):
-                    return True
-            case ir.Try() | ir.Match():
-                return True
-            case _:
-                pass
-    return False
-
-
-def _for(it: Interpreter, frame: Frame, node: ir.For) -> None:
-    source = evaluate(it, frame, node.iter)
-    items = iterate(source)
-    if items is not None and len(items) <= _MAX_UNROLL and not _breaks(node.body):
-        for item in items:
-            assign(it, frame, node.target, item)
-            jumps, frame.jumps = frame.jumps, []
-            ended = block(it, frame, node.body)
-            for variables in frame.jumps:
-                frame.variables = variables if ended else join_variables(frame.variables, variables)
-                ended = False
-            frame.jumps = jumps
-            if ended:
-                return
-    else:
-        _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
-    block(it, frame, node.orelse)
-
-
-def _element(expr: ir.Expr, source: Value) -> Value:
-    name = expr.func.id if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) else ""
-    if name == "range":
-        return IntValue(None)
-    if name == "enumerate" and isinstance(source, Unknown):
-        return SequenceValue((IntValue(None), source))
-    return element(source)
-
-
-def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tuple[ir.Expr, Value] | None) -> None:
-    """Run a body until the variables are stable; what is not stable after three rounds is unknown."""
-    returned, facts = len(frame.returned), frame.facts
-    for attempt in range(4):
-        before = dict(frame.variables)
-        if target is not None:
-            assign(it, frame, *target)
-        jumps, frame.jumps = frame.jumps, []
-        mark = frame.bindings.mark()
-        ended = block(it, frame, body)
-        frame.bindings.rollback(mark)
-        after = [*frame.jumps, *([] if ended else [frame.variables])]
-        frame.jumps, frame.facts = jumps, facts
-        joined = before
-        for variables in after:
-            joined = dict(join_variables(joined, variables).items())
-        frame.variables = joined
-        if joined == before:
-            break
-        if attempt == 2:
-            frame.variables = {
-                name: value if before.get(name) == value else Unknown("changes in a loop")
-                for name, value in joined.items()
-            }
-    del frame.returned[returned + 8 :]
 
 
 def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:

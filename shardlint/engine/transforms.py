@@ -19,6 +19,7 @@ from shardlint.engine.tree_maps import holds_instance, mapped
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
     ArrayValue,
+    ClassValue,
     DictValue,
     ExternalValue,
     FunctionValue,
@@ -39,7 +40,7 @@ _TRANSPARENT = frozenset(
     functools.wraps shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped beartype.beartype shardtypes.scope
     shardtypes.typed_shard_map equinox.filter_checkpoint flax.linen.compact
     flax.linen.nowrap typing.no_type_check typing.override typing_extensions.override abc.abstractmethod
-    builtins.staticmethod shardtypes.checked.typechecked flax.nnx.jit
+    builtins.staticmethod builtins.classmethod shardtypes.checked.typechecked flax.nnx.jit
     flax.linen.jit flax.linen.remat flax.nnx.remat flax.linen.checkpoint chex.assert_max_traces
     equinox.internal.noinline jax.custom_batching.custom_vmap typing.final
     jax.experimental.custom_partitioning""".split()
@@ -125,7 +126,7 @@ def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: i
             if isinstance(made, WrappedValue):
                 return replace(made, origin=wrapper.origin)
             return made if made is not None else Unknown(f"decorated with {qualname}")
-        case FunctionValue() | PartialValue():
+        case FunctionValue() | PartialValue() | ClassValue():
             frame.silent += 1  # at its calls the function is checked
             result = call(it, frame, wrapper, [func], {}, expr.at)
             frame.silent -= 1

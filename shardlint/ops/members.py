@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from shardlint import dtypes
 from shardlint.ops.arrays import product, with_dims
@@ -85,6 +86,8 @@ def _array_attribute(value: ArrayValue, name: str) -> Value:
         return apply("jax.numpy.matrix_transpose", [value], {}, OpContext())
     if name in ("real", "imag"):
         return apply(f"jax.numpy.{name}", [value], {}, OpContext())
+    if name == "value":
+        return value  # of a variable of flax, which is followed as the array that it holds
     if name == "at":
         return PartialValue(ExternalValue(AT), (value,))
     if name in ("itemsize", "nbytes"):
@@ -178,11 +181,15 @@ def _string_method(text: str, name: str, args: Sequence[Value]) -> Value:
             return Literal(str(getattr(text, name)(*known)))
         if name in ("startswith", "endswith") and len(known) == 1:
             return Literal(bool(getattr(text, name)(*known)))
-        if name in ("removeprefix", "removesuffix") and len(known) == 1:
+        if (name, len(known)) in (("removeprefix", 1), ("removesuffix", 1), ("replace", 2)):
             return Literal(str(getattr(text, name)(*known)))
         if name == "split" and len(known) <= 1 and known != [""]:
-            parts = text.split(known[0]) if known else text.split()
-            return SequenceValue(tuple(Literal(part) for part in parts), "list")
+            words = text.split(known[0]) if known else text.split()
+            return SequenceValue(tuple(Literal(word) for word in words), "list")
+    if name == "join" and len(args) == 1 and isinstance(args[0], SequenceValue):
+        parts = [item.value for item in args[0].items if isinstance(item, Literal) and isinstance(item.value, str)]
+        if len(parts) == len(args[0].items):
+            return Literal(text.join(parts))
     return StringValue() if name in _STRING_TO_STRING else Unknown(f".{name}() of a string")
 
 
@@ -190,7 +197,7 @@ def _sequence_method(value: SequenceValue, name: str, args: Sequence[Value]) -> 
     if name == "index" and len(args) == 1 and args[0] in value.items:
         return IntValue(Size.const(value.items.index(args[0])))
     if name == "copy":
-        return value
+        return replace(value)
     if name == "_asdict" and value.names is not None:
         return DictValue(tuple(zip(value.names, value.items, strict=True)))
     return Unknown(f".{name}() of a {value.kind}")
@@ -206,7 +213,7 @@ def _dict_method(value: DictValue, name: str, args: Sequence[Value]) -> Value:
     if name == "values":
         return SequenceValue(tuple(item for _, item in value.items), "list")
     if name == "copy":
-        return value
+        return replace(value)  # another object: a change of one is none of the other
     if name == "get" and args:
         key = args[0].value if isinstance(args[0], Literal) else static_int(args[0])
         if key is not None:

@@ -1,0 +1,135 @@
+"""Functions of Python that call functions, or ask about objects: ``map``, ``reduce``, ``isinstance``, ``getattr``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint.engine import classes
+from shardlint.engine.frames import Frame
+from shardlint.engine.narrowing import of_type
+from shardlint.engine.plain import iterate
+from shardlint.values import (
+    ArrayValue,
+    CollectionValue,
+    ExternalValue,
+    InstanceValue,
+    Literal,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_NAMED = "collections.namedtuple"
+
+
+def call(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
+) -> Value | None:
+    """The result; None for any other function, and where it is not known."""
+    match qualname, len(args):
+        case "builtins.isinstance", 2:
+            verdict = of_type(args[0], args[1])[0]
+            return None if verdict is None else Literal(verdict)
+        case "builtins.getattr", 2 | 3:
+            return _attribute(it, frame, args, at)
+        case "builtins.map", _ if len(args) > 1 and not kwargs:
+            return _mapped(it, frame, args[0], args[1:], at)
+        case "functools.reduce", 2 | 3:
+            return _reduced(it, frame, args, at)
+        case "collections.namedtuple", 2:
+            return _named(args[1], kwargs)
+        case _:
+            return _made(args, kwargs) if qualname == f"{_NAMED}.new" else None
+
+
+def _attribute(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value | None:
+    from shardlint.engine.expressions import attribute
+
+    name = args[1].value if isinstance(args[1], Literal) else None
+    if not isinstance(name, str):
+        return None
+    found = attribute(it, frame, args[0], name, at)
+    return found if len(args) == 2 or not isinstance(found, Unknown) else Unknown("an attribute, or a default")
+
+
+def _mapped(it: Interpreter, frame: Frame, func: Value, columns: list[Value], at: int) -> Value:
+    from shardlint.engine.calls import call as call_value
+
+    known = [items for column in columns if (items := iterate(column)) is not None]
+    if len(known) == len(columns):
+        rows = zip(*known, strict=False)
+        return SequenceValue(tuple(call_value(it, frame, func, list(row), {}, at) for row in rows), "list")
+    items = [column.item for column in columns if isinstance(column, CollectionValue) and column.kind != "dict"]
+    if len(items) == len(columns):
+        return CollectionValue(call_value(it, frame, func, items, {}, at))
+    return Unknown("a map over something of unknown length")
+
+
+def _reduced(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value:
+    from shardlint.engine.calls import call as call_value
+
+    items = iterate(args[1])
+    if items is None or not (items or len(args) == 3):
+        return Unknown("reduces something of unknown length")
+    result, rest = (args[2], items) if len(args) == 3 else (items[0], items[1:])
+    for item in rest:
+        result = call_value(it, frame, args[0], [result, item], {}, at)
+    return result
+
+
+def _named(fields: Value, kwargs: dict[str, Value]) -> Value | None:
+    """``namedtuple(name, fields)``: calling it makes a tuple whose items have names."""
+    if kwargs:
+        return None
+    if isinstance(fields, Literal) and isinstance(fields.value, str):
+        names: list[Value] = [Literal(name) for name in fields.value.replace(",", " ").split()]
+    else:
+        names = iterate(fields) or []
+    if not names or not all(isinstance(name, Literal) and isinstance(name.value, str) for name in names):
+        return None
+    return PartialValue(ExternalValue(f"{_NAMED}.new"), (SequenceValue(tuple(names)),))
+
+
+def _made(args: list[Value], kwargs: dict[str, Value]) -> Value:
+    fields = args[0]
+    assert isinstance(fields, SequenceValue)
+    names = tuple(str(name.value) for name in fields.items if isinstance(name, Literal))
+    given = dict(zip(names, args[1:], strict=False)) | kwargs
+    if given.keys() != set(names) or len(args) - 1 > len(names):
+        return Unknown("arguments do not fit the fields")
+    return SequenceValue(tuple(given[name] for name in names), names=names)
+
+
+_OPERATORS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
+
+
+def operator(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at: int) -> Value:
+    """An operator of a class of the project: its method, or the reflected one of the other operand."""
+    from shardlint.engine.calls import call as call_value
+
+    name = _OPERATORS.get(op)
+    for prefix, one, other in (("", left, right), ("r", right, left)):
+        if name is None or not isinstance(one, InstanceValue) or (prefix and isinstance(other, InstanceValue)):
+            continue
+        if prefix and not isinstance(other, ArrayValue):
+            continue
+        if classes.find_method(one.cls, f"__{prefix}{name}__") is not None:
+            method = classes.attribute(it, frame, one, f"__{prefix}{name}__")
+            return call_value(it, frame, method, [other], {}, at)
+    return Unknown("an operator of a class")
+
+
+def method(it: Interpreter, frame: Frame, value: Value, name: str, args: list[Value], at: int) -> Value | None:
+    """What a method that Python calls by itself gives of an instance; None where it has none."""
+    from shardlint.engine.calls import call as call_value
+
+    if not isinstance(value, InstanceValue) or classes.find_method(value.cls, name) is None:
+        return None
+    return call_value(it, frame, classes.attribute(it, frame, value, name), args, {}, at)

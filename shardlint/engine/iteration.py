@@ -1,0 +1,201 @@
+"""Loops and comprehensions: step by step where what they run over is known, else until nothing changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.engine.joining import join_all, join_variables
+from shardlint.engine.narrowing import narrow
+from shardlint.engine.plain import MAX_ITEMS, element, iterate, plain_key, truth
+from shardlint.values import (
+    ArrayValue,
+    CollectionValue,
+    DictValue,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_MAX_UNROLL = 8
+_FIRST = 2  # steps of a longer loop that are taken one by one: what the first leaves, the second gets
+
+
+def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
+    """A ``for`` loop; True if control does not reach its end."""
+    source = it.evaluate(frame, node.iter)
+    items = iterate(source)
+    if items is None:
+        _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
+        return it.block(frame, node.orelse)
+    short = len(items) <= _MAX_UNROLL
+    outer, frame.breaks = frame.breaks, []
+    alive, stable = True, False
+    for item in items if short else items[:_FIRST]:
+        it.assign(frame, node.target, item)
+        before = dict(frame.variables)
+        alive = _step(it, frame, node.body)
+        if not alive:
+            break
+        stable = frame.variables == before
+    if alive and not (short or stable):
+        _repeat(it, frame, node.body, (node.target, join_all(items)))
+    return _after(it, frame, node, alive, outer)
+
+
+def run_while(it: Interpreter, frame: Frame, node: ir.While) -> bool:
+    """A ``while`` loop; True if control does not reach its end."""
+    outer, frame.breaks = frame.breaks, []
+    alive, steps = True, 0
+    decided = truth(it.evaluate(frame, node.test))
+    most = _FIRST if isinstance(node.test, ir.Const) else _MAX_UNROLL
+    while alive and decided is True and steps < most:
+        alive = _step(it, frame, node.body)
+        decided = truth(it.evaluate(frame, node.test)) if alive else None
+        steps += 1
+    if alive and decided is not False:
+        _repeat(it, frame, node.body, None)
+        alive = truth(it.evaluate(frame, node.test)) is not True
+    return _after(it, frame, node, alive, outer)
+
+
+def _step(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> bool:
+    """Run a body once; whether another step may follow."""
+    jumps, frame.jumps = frame.jumps, []
+    ended = it.block(frame, body)
+    paths = [*frame.jumps, *([] if ended else [frame.variables])]
+    frame.jumps = jumps
+    if paths:
+        frame.variables = _joined(paths)
+    return bool(paths)
+
+
+def _after(it: Interpreter, frame: Frame, node: ir.For | ir.While, alive: bool, outer: list[dict[str, Value]]) -> bool:
+    """What follows a loop: its ``else`` where it ran to its end, and the states of its breaks."""
+    breaks, frame.breaks = frame.breaks, outer
+    ended = not alive or it.block(frame, node.orelse)
+    paths = [*breaks, *([] if ended else [frame.variables])]
+    if paths:
+        frame.variables = _joined(paths)
+    return not paths
+
+
+def _joined(paths: list[dict[str, Value]]) -> dict[str, Value]:
+    result = paths[0]
+    for path in paths[1:]:
+        result = join_variables(result, path)
+    return result
+
+
+def _element(expr: ir.Expr, source: Value) -> Value:
+    name = expr.func.id if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) else ""
+    if name == "range":
+        return IntValue(None)
+    if name == "enumerate" and isinstance(source, Unknown):
+        return SequenceValue((IntValue(None), source))
+    return element(source)
+
+
+def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tuple[ir.Expr, Value] | None) -> None:
+    """Run a body until the variables are stable; what is not stable after three rounds is unknown."""
+    returned, facts = len(frame.returned), frame.facts
+    breaks, frame.breaks = frame.breaks, []
+    for attempt in range(4):
+        before = dict(frame.variables)
+        if target is not None:
+            it.assign(frame, *target)
+        jumps, frame.jumps = frame.jumps, []
+        mark = frame.bindings.mark()
+        ended = it.block(frame, body)
+        frame.bindings.rollback(mark)
+        after = [*frame.jumps, *frame.breaks, *([] if ended else [frame.variables])]
+        frame.jumps, frame.breaks, frame.facts = jumps, [], facts
+        joined = before
+        for variables in after:
+            joined = dict(join_variables(joined, variables).items())
+        frame.variables = joined
+        if joined == before:
+            break
+        if attempt == 2:
+            frame.variables = {
+                name: value if before.get(name) == value else Unknown("changes in a loop")
+                for name, value in joined.items()
+            }
+    frame.breaks = breaks
+    del frame.returned[returned + 8 :]
+
+
+def _length(source: CollectionValue | ArrayValue) -> Size | None:
+    if isinstance(source, CollectionValue):
+        return source.length
+    return source.dims[0].size if source.dims else None
+
+
+def comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
+    """The list, dict or generator; of known items where what it runs over, and its conditions, are known."""
+    inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
+    inner.mesh, inner.rules, inner.in_place = frame.mesh, frame.rules, frame.in_place
+    first = it.evaluate(inner, expr.generators[0].iter)
+    found = _items(it, inner, expr, 0, first)
+    if found is not None:
+        if expr.key is not None:
+            return DictValue(tuple(dict(found).items())) if all(k is not None for k, _ in found) else Unknown("keys")
+        return SequenceValue(tuple(v for _, v in found), "list") if expr.kind != "set" else Unknown("a set")
+    generator = expr.generators[0]
+    it.assign(inner, generator.target, element(first))
+    simple = len(expr.generators) == 1 and not generator.conditions
+    if simple and isinstance(first, (CollectionValue, ArrayValue)):
+        if expr.key is not None:
+            it.evaluate(inner, expr.key)
+            return CollectionValue(it.evaluate(inner, expr.element), "dict")
+        return CollectionValue(it.evaluate(inner, expr.element), "list", _length(first))
+    inner.silent += 1
+    for more in expr.generators[1:]:
+        it.assign(inner, more.target, element(it.evaluate(inner, more.iter)))
+    for one in expr.generators:
+        for condition in one.conditions:
+            narrow(it, inner, condition, True)
+    item = it.evaluate(inner, expr.element)
+    if expr.key is None and expr.kind in ("list", "generator") and not isinstance(item, Unknown):
+        return CollectionValue(item)
+    return Unknown("a comprehension of unknown length")
+
+
+def _items(
+    it: Interpreter, frame: Frame, expr: ir.Comprehension, depth: int, source: Value
+) -> list[tuple[object, Value]] | None:
+    """Keys and items; None where one of the loops, or a condition, is not decided."""
+    generator = expr.generators[depth]
+    items = iterate(source)
+    if items is None:
+        return None
+    found: list[tuple[object, Value]] = []
+    for item in items:
+        it.assign(frame, generator.target, item)
+        verdicts = []
+        for condition in generator.conditions:
+            verdicts.append(truth(it.evaluate(frame, condition)))
+            if verdicts[-1] is not True:
+                break
+            narrow(it, frame, condition, True)
+        if None in verdicts:
+            return None
+        if False in verdicts:
+            continue
+        if depth + 1 < len(expr.generators):
+            inner = _items(it, frame, expr, depth + 1, it.evaluate(frame, expr.generators[depth + 1].iter))
+            if inner is None or len(found) + len(inner) > MAX_ITEMS:
+                return None
+            found += inner
+        else:
+            key = plain_key(it.evaluate(frame, expr.key)) if expr.key is not None else None
+            found.append((key, it.evaluate(frame, expr.element)))
+    return found
+
+
