@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 from shardtypes import hlo
 from shardtypes.collectives import Collective as Collective
 from shardtypes.collectives import collectives_of
+from shardtypes.compiled import without_questions
 
 if TYPE_CHECKING:
     from pytest_shardtypes.golden import GoldenFiles
@@ -31,7 +32,8 @@ def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Colle
 
 
 def _compile(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[tuple[Collective, ...], Mesh | None]:
-    compiled = jax.jit(f).lower(*args, **kwargs).compile()
+    with without_questions():
+        compiled = jax.jit(f).lower(*args, **kwargs).compile()
     mesh = _mesh_in_force() or _mesh_of(jax.tree.leaves((args, kwargs))) or _mesh_of_shardings(compiled)
     return collectives_of(compiled, mesh), mesh
 

@@ -13,8 +13,8 @@ from jax._src.array import ArrayImpl  # the class of every concrete array: no pu
 from jax.sharding import SingleDeviceSharding
 
 from shardtypes import _stats, messages
-from shardtypes.compiled import install_in_time
 from shardtypes.errors import ShapeError, ShardTypeError
+from shardtypes.jit_border import install_in_time
 from shardtypes.lang import Dim, Shape
 from shardtypes.logical_axes import rules_in_force as rules
 from shardtypes.meshes import View

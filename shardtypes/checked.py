@@ -26,7 +26,7 @@ from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import View, current_view
 from shardtypes.scopes import Site, Table, current_table, enter_table, leave_table
-from shardtypes.switches import checks_on, switched_off
+from shardtypes.switches import checks_on, left_out, switched_off
 from shardtypes.typeguard_door import register_with_typeguard
 
 F = TypeVar("F")
@@ -183,7 +183,7 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
-        if not checks_on() or _suppression.type_checks_suppressed:
+        if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
         plan = checks._plan or checks.plan
         table = current_table()
@@ -229,7 +229,7 @@ def _wrap_coroutine(checks: _Checks) -> Any:
     @functools.wraps(function)
     async def checked(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
-        if not checks_on() or _suppression.type_checks_suppressed:
+        if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return await function(*args, **kwargs)
         plan, view = checks.plan, current_view()
         table = current_table()
@@ -266,7 +266,7 @@ def _wrap_generator(checks: _Checks) -> Any:
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
-        if not checks_on() or _suppression.type_checks_suppressed:
+        if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
         shared = None if checks.fresh else current_table()
         table = Table() if shared is None else shared.copy()

@@ -9,31 +9,26 @@ that was not compared is counted.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
-import os
 import sys
 import threading
 import time
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax._src import (
-    core,  # no public way to say in which trace an operation belongs
-    source_info_util,
-)
+from jax._src import core  # no public way to say in which trace an operation belongs
 from jax._src.tree_util import broadcast_prefix  # no public one in the oldest JAX that we support
 
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
-from shardtypes.errors import ShardingError
+from shardtypes.errors import ShardingError, ShardTypeError
+from shardtypes.provenance import note_check
+from shardtypes.questions import ask
 from shardtypes.scopes import Bound, Site
+from shardtypes.switches import checks_on
 
 if TYPE_CHECKING:
     from shardtypes.array_check import ArraySpec
@@ -118,58 +113,97 @@ class Collector:
         raise first
 
 
-def retraced() -> AbstractContextManager[Any]:
-    """A new part of JAX's cache keys: functions that were traced before are traced again, with the question in them."""
-    return _context(next(_traces)) if _context is not None else nullcontext()
-
-
+# A new value is a new part of JAX's cache keys: what was traced before is traced again, with the questions in it.
+_retraced = jax.make_user_context(None)
 _traces = itertools.count(1)
 
-
-_context = jax.make_user_context(None) if hasattr(jax, "make_user_context") else None
-
 _collector: ContextVar[Collector | None] = ContextVar("shardtypes_compile_checks", default=None)
+# Set where programs are compiled to be looked at, which do not run.
+looking: ContextVar[bool] = ContextVar("shardtypes_looking", default=False)
+
+
+def asking() -> bool:
+    """Whether a checking compile is under way."""
+    return _collector.get() is not None
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
-    """Ask the compiler about everything that is traced in the block."""
+def without_questions() -> Iterator[None]:
+    """Compile programs in the block without checking them: to look at what the compiler made of them."""
+    token = looking.set(True)
+    try:
+        yield
+    finally:
+        looking.reset(token)
+
+
+@contextmanager
+def questions(function: Any) -> Iterator[Collector | None]:
+    """Ask the compiler about everything that is traced in the block, for a function's sake; None where that is off."""
+    if not checks_on():
+        _stats.count_not_possible("compiled while checks were off")
+        yield None
+        return
+    begun = time.perf_counter()
     collector = Collector()
     token = _collector.set(collector)
     try:
-        yield collector
+        with _retraced(next(_traces)):
+            yield collector
     finally:
         _collector.reset(token)
+        name = str(getattr(function, "__qualname__", function)).rpartition("<locals>.")[2]
+        _stats.spend(f"{getattr(function, '__module__', '')}.{name}", time.perf_counter() - begun)
+
+
+@contextmanager
+def counted_failures() -> Iterator[None]:
+    """Count a checking compile that fails: JAX compiles the program itself next, and says what is wrong with it."""
+    try:
+        yield
+    except ShardTypeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as above
+        _stats.count_not_possible(f"the checking compile failed: {type(error).__name__}")
+
+
+def finish(collector: Collector) -> None:
+    """Raise what was found wrong, and count what was not answered."""
+    __tracebackhide__ = True
+    if collector.answered < collector.asked:
+        _stats.count_not_possible("the compiler did not report the sharding of a value")
+    collector.raise_first()
 
 
 def request(
     spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, bindings: tuple[Bound, ...], site: Site
 ) -> None:
     """Have a traced value's sharding compared when it is compiled."""
-    from shardtypes.sharding_check import compare_named, count_agreement  # the two call each other
+    from shardtypes.jit_border import install, is_compiled  # these call each other
+    from shardtypes.sharding_check import compare_named, count_agreement
 
-    if _is_batched_later(sys._getframe(1)):
-        _stats.count_not_possible(
-            "in a loop, branch or jit under vmap: the dimension that vmap adds is not known there"
-        )
-        return
-    collector = _collector.get()
-    if collector is None:
-        if not _mark() and not _check_loop(value):
-            _stats.count_not_possible("inside a trace on Auto mesh axes, without a checking compile")
-        return
     under = beneath(value)
     if under is None:
         _stats.count_not_possible("a ragged value inside vmap")
         return
     traced = under.value
+    noted = note_check(getattr(traced, "_trace", None))
+    collector = _collector.get()
+    if collector is None:
+        if not (install() and noted and is_compiled(sys._getframe(1))) and not looking.get():
+            _stats.count_not_possible("inside a trace on Auto mesh axes, without a checking compile")
+        return
     collector.asked += 1
     dtype = value.dtype
 
-    def answer(sharding: Any) -> None:
+    def answer(sharding: Any, shape: tuple[int, ...], mapped: tuple[int, ...] | None) -> None:
         from shardtypes.layouts import layout
         from shardtypes.meshes import mesh_sizes
 
+        if mapped is None:
+            _stats.count_not_possible("a ragged value inside vmap")
+            collector.add(None)
+            return
         if collector.is_free(traced) and not any(declared):
             _stats.count_not_possible("an argument that was not placed, so that the compiler may choose where it lies")
             collector.add(None)
@@ -180,12 +214,12 @@ def request(
             collector.add(None)
             return
         concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else getattr(sharding, "mesh", None)
-        lies = layout(sharding, mesh=concrete, shape=traced.shape)
-        if lies.dims is None or len(lies.dims) != len(traced.shape):
+        lies = layout(sharding, mesh=concrete, shape=shape)
+        if lies.dims is None or len(lies.dims) != len(shape):
             _stats.count_not_possible("the compiler reported a sharding without axis names")
             collector.add(None)
             return
-        lies = lies.without(under.mapped)
+        lies = lies.without((*mapped, *under.mapped))
         reason = compare_named(declared, spec.shape.pending, lies, mesh_sizes(mesh), lies.shape)
         if not reason:
             if _stats.recording:
@@ -199,160 +233,10 @@ def request(
         collector.add(error)
 
     with core.set_current_trace(traced._trace):
-        jax.debug.inspect_array_sharding(traced, callback=answer)
-
-
-def _is_batched_later(frame: FrameType | None) -> bool:
-    """Whether what is traced here gets another dimension from a ``vmap`` around its trace.
-
-    The compiler then reports shardings of one dimension more, of which nothing says where it is.
-    """
-    traced = False
-    while frame is not None:
-        code = frame.f_code
-        if traced and code.co_name == "vmap_f" and code.co_filename.endswith("api.py"):
-            return True
-        traced = traced or (code.co_name.startswith("trace_to_jaxpr") and code.co_filename.endswith("partial_eval.py"))
-        frame = frame.f_back
-    return False
-
-
-def _check_loop(value: Any) -> bool:
-    __tracebackhide__ = True
-    from shardtypes.eager_loops import check_by_itself  # the two call each other
-
-    under = beneath(value)
-    return under is not None and check_by_itself(under.value)
+        ask(traced, answer)
 
 
 def _mesh_text(mesh: Any) -> str:
     from shardtypes.meshes import format_mesh
 
     return format_mesh(mesh)
-
-
-_to_check: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def _mark() -> bool:
-    """Note that the ``jit`` that is tracing has checks for its compiler. False where there is none to be found."""
-    if not install():
-        return False
-    frame = sys._getframe(1)
-    found: Any = None
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if frame.f_code.co_name == "cache_miss" and frame.f_code.co_filename.endswith("pjit.py"):
-            found = frame.f_locals.get("fun")  # the outermost one is where the program is compiled
-    if found is None:
-        return False
-    try:
-        _to_check.add(found)
-    except TypeError:  # a callable that cannot be referred to weakly
-        return False
-    return True
-
-
-# Where `jit`, having no executable for a call, traces and compiles: by its names in JAX's releases.
-_PLACES = ("_run_python_pjit", "_python_pjit_helper")
-
-
-@functools.lru_cache(maxsize=1)
-def install() -> bool:
-    """Have ``jit`` ask us before it compiles. False where this JAX has no such place, or it was turned off."""
-    from jax._src import pjit
-
-    place = next((name for name in _PLACES if hasattr(pjit, name)), None)
-    if place is None or os.environ.get("SHARDTYPES_COMPILE", "1").strip() == "0":
-        return False
-    source_info_util.register_exclusion(__file__)  # what is traced below this frame is not written here
-    run = getattr(pjit, place)
-    signature = inspect.signature(run)
-    if not signature.parameters.keys() >= {"fun", "args", "kwargs"}:
-        return False
-
-    @functools.wraps(run)
-    def checked_run(*values: Any, **named: Any) -> Any:
-        __tracebackhide__ = True
-        call = signature.bind(*values, **named).arguments
-        fun, args, kwargs = call["fun"], call.get("args", ()), call.get("kwargs", {})
-        jit_info: Any = sys._getframe(1).f_locals.get("jit_info")
-        traced = call["p"] if "p" in call else pjit._infer_params(fun, jit_info, args, kwargs)[0]
-        if _has_checks(fun, traced.params["jaxpr"]):
-            _check_compile(fun, jit_info, args, kwargs, pjit._cpp_pjit)
-        return run(*values, **named)
-
-    setattr(pjit, place, checked_run)
-    return True
-
-
-def install_in_time() -> None:
-    """In JAX before 0.9 a call is past that place by the time its trace meets the first check: install before."""
-    from jax._src import pjit
-
-    if not hasattr(pjit, _PLACES[0]):
-        install()
-
-
-# The bodies of functions under ``jit`` inside programs that have checks: another program may use the same trace, and
-# then nothing of ours runs that would mark it.
-_traced_with_checks: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def _has_checks(fun: Any, program: Any) -> bool:
-    inner = list(_inner_programs(getattr(program, "jaxpr", program), 0))
-    if fun in _to_check:
-        _traced_with_checks.update(inner)
-        return True
-    if not any(body in _traced_with_checks for body in inner):
-        return False
-    if _context is None:
-        _stats.count_not_possible("a jit function traced before, in another program")
-        return False
-    return True
-
-
-def _inner_programs(program: Any, depth: int) -> Iterator[Any]:
-    if depth > 20:
-        return
-    for equation in program.eqns:
-        for part in jax.tree_util.tree_leaves(
-            list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns") or hasattr(x, "jaxpr")
-        ):
-            body = getattr(part, "jaxpr", part)
-            if hasattr(body, "eqns"):
-                if equation.primitive.name in ("jit", "pjit"):
-                    yield body
-                yield from _inner_programs(body, depth + 1)
-
-
-def _check_compile(fun: Any, jit_info: Any, args: Any, kwargs: Any, make_jit: Callable[..., Any]) -> None:
-    __tracebackhide__ = True
-    if jit_info is None or any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((args, kwargs))):
-        _stats.count_not_possible("inside a nested jit on Auto mesh axes")
-        return
-
-    out_shardings = jax.tree_util.tree_unflatten(jit_info.out_shardings_treedef, jit_info.out_shardings_leaves)
-
-    @functools.wraps(fun)
-    def again(*a: Any, **k: Any) -> Any:
-        collector.arguments((a, k), (args, kwargs))
-        made = fun(*a, **k)
-        collector.results(made, out_shardings)
-        return made
-
-    begun = time.perf_counter()
-    with collecting() as collector, retraced():
-        try:
-            make_jit(again, jit_info).lower(*args, **kwargs).compile()
-        except ShardingError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the program itself is compiled next and says what is wrong with it
-            _stats.count_not_possible(f"the checking compile failed: {type(error).__name__}")
-            return
-        finally:
-            name = str(getattr(fun, "__qualname__", fun)).rpartition("<locals>.")[2]
-            _stats.spend(f"{getattr(fun, '__module__', '')}.{name}", time.perf_counter() - begun)
-    if collector.answered < collector.asked:
-        _stats.count_not_possible("the compiler did not report the sharding of a value")
-    collector.raise_first()

@@ -14,6 +14,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 
 from shardtypes.checked import _closure, _globals, display_name
 from shardtypes.collectives import Collective, collectives_of
+from shardtypes.compiled import without_questions
 from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.layouts import Layout, layout
 from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes
@@ -111,7 +112,8 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     Axis names are those of the mesh in force, else of the mesh on which the arguments or results lie.
     """
     jitted: Any = f if hasattr(f, "lower") else jax.jit(f)
-    compiled = jitted.lower(*args, **kwargs).compile()
+    with without_questions():
+        compiled = jitted.lower(*args, **kwargs).compile()
     mesh = current_mesh()
     concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else _mesh_of(compiled)
     lies = layout(compiled, mesh=concrete)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar, Token
 from types import TracebackType
+from typing import Literal
 
 _OFF = {"0", "off", "false", "no"}
 
@@ -28,7 +29,15 @@ def switched_off() -> bool:
 def checks_on() -> bool:
     """Whether checks run at this point."""
     local = _local.get()
-    return _default if local is None else local
+    return (_default if local is None else local) or not left_out()
+
+
+def left_out() -> Literal[True]:
+    """Note that checks are left out here, if JAX is tracing: it may use the trace later. True."""
+    from shardtypes.provenance import note_unchecked  # needs JAX, which a program that uses us has loaded by now
+
+    note_unchecked()
+    return True
 
 
 class enabled:
