@@ -261,12 +261,12 @@ class SpecValue:
     """A PartitionSpec: per entry the axes, () for None, or None where the entry is not known or unconstrained.
 
     ``entries is None`` means that not even their number is known. ``place`` is (module, node) of the call that made it.
-    ``sums``: it says of some axes that values are, or are not, partial sums over them (``unreduced=``).
+    ``unreduced`` are the axes over which values are partial sums, None where that is not known.
     """
 
     entries: tuple[tuple[str, ...] | None, ...] | None
     place: tuple[str, int] | None = field(default=None, compare=False)
-    sums: bool = False
+    unreduced: frozenset[str] | None = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +41,7 @@ ONE = [
     "jnp.stack([{a}, {a}])", "jnp.concatenate([{a}, {a}], axis=-1)", "jnp.where({a} > 1.0, {a}, 0.0)",
     "{a}.astype(jnp.bfloat16)", "jnp.take({a}, jnp.array([0, 1]), axis=0)",
     "jnp.take({a}, jnp.array([0, 1]), axis=-1)", "{a}[jnp.array([0, 1])]", "{a}[:, jnp.array([0, 1])]",
-    "lax.dynamic_slice_in_dim({a}, 0, 4, axis=0)", "{a}.at[0].set(1.0)", "{a}.at[:, 0].multiply(2.0)",
+    "lax.dynamic_slice_in_dim({a}, 0, 4, axis=0)", "{a}.at[0].set(False)", "{a}.at[:, 0].multiply(True)",
     "jnp.swapaxes({a}, 0, 1)", "jnp.moveaxis({a}, 0, -1)", "jnp.squeeze({a}[None], 0)",
     "jnp.split({a}, 2, axis=-1)[0]", "jnp.split({a}, 4)[1]", "jnp.broadcast_to({a}, (2, *{a}.shape))",
     "jax.nn.relu({a})", "{a} > 0.5", "jnp.tril({a})", "{a} / 3.0", "jax.nn.one_hot({a}.astype(jnp.int32), 5)",
@@ -76,6 +77,9 @@ TWO = [
     "jax.vmap(lambda r, s: r + s)({a}, {b})", "jax.vmap(lambda r, s: r * s.sum(), in_axes=(0, 1))({a}, {b})",
     "jax.vmap(lambda r: r + {b}.sum(0))({a})", "lax.scan(lambda c, r: (c + r, r), {a}.sum(0), {b})[0]",
     "lax.cond({a}.sum() > 9.0, lambda c, e: c, lambda c, e: e, {a}, {b})",
+    "jnp.einsum('ji,jk->ik', {a}, {b}, out_sharding=P(unreduced={{'{i}'}}))",
+    "jnp.dot({a}.T, {a}, out_sharding=P(unreduced={{'{i}'}}))",
+    "jnp.dot({a}, {a}.T, out_sharding=P(unreduced={{'{i}'}}))",
     "{a} == {b}", "jnp.where({a} > 0, {b}, 0.0)", "jnp.minimum({a}, {b}[:1])",
 ]  # fmt: skip
 _TEMPLATES = (*ONE, *TWO, *TWO)
@@ -98,6 +102,7 @@ class Program:
     specs: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    sums: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def source(self) -> str:
         params = ", ".join(f"{name}: f32['{shape}']" for name, shape in self.parameters.items())
@@ -117,7 +122,8 @@ class Program:
         )
         given = {name: _struct(shape, mesh) for name, shape in self.parameters.items()}
         self.shapes = {name: value.shape for name, value in given.items()}
-        with jax.sharding.use_abstract_mesh(mesh):
+        with jax.sharding.use_abstract_mesh(mesh), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of casts and the like: the programs compute nothing sensible
             jax.eval_shape(self._body, given)
 
     def _body(self, given: dict[str, Any]) -> None:
@@ -137,6 +143,7 @@ class Program:
                 continue
             env[name] = value
             self.specs[name] = _entries(value)
+            self.sums[name] = frozenset(jax.typeof(value).sharding.spec.unreduced)
             self.shapes[name] = value.shape
 
     def opinion(self) -> tuple[dict[str, Value], list[tuple[str, Event]]]:
@@ -167,7 +174,8 @@ def _fits(text: str, env: dict[str, Any]) -> bool:
     modules = {name: value for name, value in env.items() if name not in plain}
     unplaced = text.replace("jax.sharding.reshard", "_first").replace("lax.with_sharding_constraint", "_first")
     for axis in ("d", "t", "s"):
-        unplaced = unplaced.replace(f", out_sharding=P('{axis}')", "")
+        for asked in (f"'{axis}'", f"unreduced={{'{axis}'}}"):
+            unplaced = unplaced.replace(f", out_sharding=P({asked})", "")
     none = jax.sharding.AbstractMesh((), ())
     with jax.sharding.use_abstract_mesh(none):
         try:
@@ -179,7 +187,7 @@ def _fits(text: str, env: dict[str, Any]) -> bool:
 
 def _entries(value: Any) -> tuple[tuple[str, ...], ...]:
     spec = jax.typeof(value).sharding.spec
-    entries = [*spec, *[None] * (value.ndim - len(spec))]
+    entries = [*spec.partitions, *[None] * (value.ndim - len(spec.partitions))]
     return tuple(() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in entries)
 
 

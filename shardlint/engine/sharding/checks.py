@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import Literal as Choice
 
@@ -151,7 +152,9 @@ def placed(value: Value, sharding: Value, mesh: MeshValue | None = None) -> Valu
             entries = (*spec.entries, *[()] * (len(dims) - len(spec.entries)))
             new = tuple(Dimension(dim.size, axes) for dim, axes in zip(dims, entries, strict=True))
             own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
-            return _with(value, new, own if explicit_axes(own) and not spec.sums else None)
+            if not explicit_axes(own) or spec.unreduced is None:
+                return _with(value, new)
+            return replace(_with(value, new, own), pending=spec.unreduced)
         case SequenceValue(items=items), SequenceValue(items=ones) if len(items) == len(ones):
             each = tuple(placed(item, one, mesh) for item, one in zip(items, ones, strict=True))
             return SequenceValue(each, value.kind, value.names)

@@ -27,7 +27,7 @@ def make(
 ) -> SpecValue | ShardingValue | None:
     """``P(…)`` or ``NamedSharding(mesh, spec)``; None for any other call. ``place`` is (module, node) of the call."""
     if qualname in PARTITION_SPEC:
-        return SpecValue(tuple(axes_of(value) for value in args), place, bool(kwargs))
+        return SpecValue(tuple(axes_of(value) for value in args), place, _unreduced(kwargs))
     if qualname in NAMED_SHARDING:
         given = {**dict(zip(("mesh", "spec"), args, strict=False)), **kwargs}
         mesh, spec = given.get("mesh"), given.get("spec")
@@ -35,6 +35,15 @@ def make(
             mesh if isinstance(mesh, MeshValue) else None, spec if isinstance(spec, SpecValue) else SpecValue(None)
         )
     return None
+
+
+def _unreduced(kwargs: Mapping[str, Value]) -> frozenset[str] | None:
+    """What ``P(…, unreduced={…})`` says; None where it, or something else that it says by keyword, is not known."""
+    if kwargs.keys() - {"unreduced"}:
+        return None
+    given = kwargs.get("unreduced", SequenceValue(()))
+    names = axes_of(given)
+    return None if names is None else frozenset(names)
 
 
 def is_other(args: Sequence[Value]) -> bool:
@@ -98,7 +107,10 @@ def shown(spec: SpecValue) -> str:
     """``P('d', None)``, as the user would write it; ``…`` for what is not known."""
     if spec.entries is None:
         return "P(…)"
-    return "P(" + ", ".join(_entry_text(entry) for entry in spec.entries) + ")"
+    parts = [_entry_text(entry) for entry in spec.entries]
+    if spec.unreduced:
+        parts.append("unreduced={" + ", ".join(map(repr, sorted(spec.unreduced))) + "}")
+    return "P(" + ", ".join(parts) + ")"
 
 
 def _entry_text(axes: tuple[str, ...] | None) -> str:

@@ -113,7 +113,7 @@ def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
         dims = tuple(Dimension(dim.size, ()) for dim in value.dims)
         return replace(value, dims=dims, mesh=mesh, marks=frozenset({UNPLACED}))
     axes = explicit_axes(mesh) or {}
-    known = value.mesh == mesh and value.pending in (None, frozenset())
+    known = value.mesh == mesh
     dims = tuple(
         Dimension(dim.size, tuple(a for a in dim.axes if a in axes) if known and dim.axes is not None else None)
         for dim in value.dims
@@ -130,6 +130,8 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
     inner = replace(ctx, explicit=None)
     if calls_back(call):
         return model(call)
+    from shardlint.ops.sharding import explicit_sums  # it is about the calls that are defined here
+
     operands = Operands(lambda value: _seen(value, mesh), lambda value: replace(value, mesh=None))
     result = model(Call(call.qualname, operands.marked(call), inner))
     ctx.facts = inner.facts
@@ -138,7 +140,12 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
     if not operands.complete or (asked and not op.heedless):
         return each(result, lambda value, origins: value)
     found = EXPLICIT.get(call.qualname, _no_rule)
-    return each(result, lambda value, origins: _placed(op, value, origins, found))
+    awaited = explicit_sums.sums(op)
+    if not awaited:
+        return each(result, lambda value, origins: _placed(op, value, origins, found))
+    if not explicit_sums.kept(op):
+        return each(result, lambda value, origins: replace(value, pending=None))
+    return each(result, lambda value, origins: replace(_placed(op, value, origins, found), pending=awaited))
 
 
 def _no_rule(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
