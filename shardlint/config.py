@@ -31,7 +31,8 @@ class Config:
 
     ``select`` and ``ignore`` are codes or beginnings of codes (``ST3``); an empty ``select`` means the rules that are
     on by default. ``mesh`` maps an axis to its size, None where only the name is known. ``logical_rules`` are the lists
-    of logical axis rules that may be in force. ``root`` is what patterns and ``cache_dir`` are relative to.
+    of logical axis rules that may be in force. ``explicit_axes`` are the axes of ``mesh`` that are in the types of
+    arrays (True: all). ``root`` is what patterns and ``cache_dir`` are relative to.
     """
 
     select: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class Config:
     root: Path = field(default_factory=Path.cwd)
     source: Path | None = None
     logical_rules: tuple[RuleList, ...] = ()
+    explicit_axes: tuple[str, ...] | bool = ()
 
     def with_options(self, **changes: Any) -> Config:
         """A copy with those settings that are not None replaced."""
@@ -53,7 +55,7 @@ class Config:
     @property
     def analysis_key(self) -> str:
         """What the engine's result depends on (not what is shown of it)."""
-        return repr((sorted(self.mesh.items()), self.src, self.logical_rules))
+        return repr((sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes))
 
 
 def find(start: Path) -> Config:
@@ -97,6 +99,10 @@ def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | No
             values[key.replace("-", "_")] = reader(key, value)
         except ValueError as error:
             raise ConfigError(where, str(error)) from None
+    explicit = values.get("explicit_axes", False)
+    for axis in () if isinstance(explicit, bool) else explicit:
+        if axis not in values.get("mesh", {}):
+            raise ConfigError(where, f"{axis!r} in 'explicit-axes' is no axis of 'mesh'")
     return Config(root=root, source=source, **values)
 
 
@@ -145,6 +151,14 @@ def _mesh(key: str, value: object) -> dict[str, int | None]:
     return dict(value)
 
 
+def _explicit(key: str, value: object) -> tuple[str, ...] | bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(messages.wrong_type(key, "true, false or a list of axis names", value))
+    return tuple(value)
+
+
 def _logical_rules(root: Path, key: str, value: object) -> tuple[RuleList, ...]:
     if isinstance(value, dict):
         return (RuleList(rules_from(value), "the settings"),)
@@ -171,6 +185,7 @@ _READERS: Mapping[str, Callable[[str, object], object]] = {
     "ignore": _strings,
     "per-file-ignores": _per_file,
     "mesh": _mesh,
+    "explicit-axes": _explicit,
     "exclude": _strings,
     "src": _strings,
     "jobs": _jobs,

@@ -21,6 +21,7 @@ class Settings:
         pairs = (part.split("=") for part in found.group(1).split(",")) if found else ()
         self.mesh: dict[str, int | None] = {name: int(size) for name, size in pairs}
         self.logical_rules: tuple[RuleList, ...] = ()
+        self.explicit_axes: tuple[str, ...] | bool = ()
 
 
 def codes(program: str) -> list[str]:

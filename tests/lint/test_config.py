@@ -42,6 +42,8 @@ def test_all_keys() -> None:
         ({"mesh": {"d": 0}}, "'mesh' must be a table of axis = size, or a list of axis names, got {'d': 0}"),
         ({"mesh": {"d": True}}, "'mesh' must be a table of axis = size, or a list of axis names, got {'d': True}"),
         ({"mesh": "d:2"}, "a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd:2'"),
+        ({"explicit-axes": "d"}, "'explicit-axes' must be true, false or a list of axis names, got 'd'"),
+        ({"explicit-axes": ["x"], "mesh": {"d": 2}}, "'x' in 'explicit-axes' is no axis of 'mesh'"),
         ({"jobs": -1}, "'jobs' must be a number of processes (0: one per core), got -1"),
         ({"cache-dir": 1}, "'cache-dir' must be a string, got 1"),
         ({"per-file-ignores": []}, "'per-file-ignores' must be a table of pattern = [codes], got []"),

@@ -113,6 +113,7 @@ class Settings:
 
     mesh: dict[str, int | None] = field(default_factory=lambda: dict(MESH))
     logical_rules: tuple[Any, ...] = ()
+    explicit_axes: tuple[str, ...] = ()
 
 
 def opinion(program: Program) -> tuple[dict[str, Value], list[Event]]:

@@ -6,7 +6,7 @@ beside those of shapes; a function without one gives a result whose axes are not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
@@ -32,6 +32,13 @@ def explicit_axes(mesh: MeshValue | None) -> dict[str, int | None] | None:
         return None
     pairs = zip(mesh.axes, mesh.types, strict=True)
     return {axis: size for (axis, size), kind in pairs if kind == "Explicit"} or None
+
+
+def configured(mesh: Mapping[str, int | None], explicit: Sequence[str] | bool) -> MeshValue | None:
+    """The mesh that the settings declare, if some of its axes are explicit (``True``: all of them)."""
+    names = tuple(mesh) if explicit is True else tuple(explicit or ())
+    types = tuple("Explicit" if axis in names else "Auto" for axis in mesh)
+    return MeshValue(tuple(mesh.items()), types) if "Explicit" in types else None
 
 
 @dataclass(frozen=True, slots=True)
