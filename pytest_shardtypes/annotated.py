@@ -11,7 +11,7 @@ from typing import Any
 from shardtypes.annotation_checks import array_annotation
 from shardtypes.checked import _closure, _globals
 from shardtypes.dtypes import shape_of_type
-from shardtypes.tracing import _has_arrays
+from shardtypes.trace_arguments import has_arrays
 
 
 def takes_arrays(function: Any) -> bool:
@@ -58,7 +58,7 @@ def _holds(function: Any, result: bool) -> bool:
 
 def _arrays_in(hint: Any) -> bool:
     try:
-        return _has_arrays(hint)
+        return has_arrays(hint)
     except (NameError, AttributeError, RecursionError):  # a type whose own annotations do not resolve
         return False
 

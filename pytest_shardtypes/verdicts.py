@@ -131,10 +131,10 @@ def _needs_mesh(verdict: Verdict) -> bool:
 
 
 def _annotated_axes(f: Callable[..., Any]) -> list[str]:
-    from shardtypes.tracing import _parameters, _shapes
+    from shardtypes.trace_arguments import arguments_of, shapes_of
 
     try:
-        return sorted({axis for shape in _shapes(_parameters(f, (), {})) for axis in shape.axes})
+        return sorted({axis for shape in shapes_of(arguments_of(f, (), {})) for axis in shape.axes})
     except Exception:  # noqa: BLE001 - whatever keeps the parameters from being read, `trace` reports it
         return []
 

@@ -66,10 +66,10 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
 
 
 def _holds_arrays(annotation: Any) -> bool:
-    from shardtypes.tracing import _has_arrays  # which imports this module
+    from shardtypes.trace_arguments import has_arrays  # which imports this module
 
     try:
-        return _has_arrays(annotation)
+        return has_arrays(annotation)
     except (NameError, AttributeError):  # a type whose own annotations do not resolve
         return False
 

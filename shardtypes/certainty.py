@@ -49,7 +49,15 @@ def why_uncertain(error: Exception | None) -> str | None:
     module = _raised_in(error)
     if isinstance(error, (TypeError, ValueError)) and module.startswith(_SHAPE_RULES):
         return None
-    return f"it stops before its result is known: {type(error).__name__}: {text}"
+    return f"{_STOPS}: {type(error).__name__}: {text}"
+
+
+_STOPS = "it stops before its result is known"
+
+
+def refuses(error: Exception | None) -> bool:
+    """Whether the function itself refuses what it was given."""
+    return error is not None and (why_uncertain(error) or "").startswith(_STOPS)
 
 
 def _raised_in(error: Exception | None) -> str:

@@ -7,15 +7,11 @@ for them, in two assignments; where primes fail and sizes with many divisors do 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import inspect
 import itertools
 import math
 import re
-import sys
-import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -24,14 +20,14 @@ from jax.sharding import NamedSharding
 from typeguard import TypeCheckError
 
 from shardtypes import _stats
-from shardtypes.certainty import whole_tracebacks, why_uncertain
-from shardtypes.checked import _MISSING, _closure, _globals, display_name, typechecked
-from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
+from shardtypes.certainty import refuses, whole_tracebacks, why_uncertain
+from shardtypes.checked import _MISSING, display_name, typechecked
+from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype
 from shardtypes.errors import ShardTypeError
-from shardtypes.lang import Shape, format_witness
+from shardtypes.lang import format_witness
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.partition_specs import map_type, spec_of
-from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
+from shardtypes.trace_arguments import Argument, CannotTell, arguments_of, combinations, shapes_of, sizes_of_examples
 
 _PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107))
 _COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
@@ -75,10 +71,6 @@ class Verdict:
         raise TypeError("a verdict has three values: use .ok, which is True, False or None")
 
 
-class _CannotTell(Exception):
-    """An argument cannot be made from the annotations."""
-
-
 def trace(
     f: Callable[..., Any], *examples: Any, mesh: Any = None, sizes: Mapping[str, int] | None = None, **named: Any
 ) -> Verdict:
@@ -99,11 +91,35 @@ def _trace(
 ) -> Verdict:
     name = display_name(f)
     try:
-        parameters = _parameters(f, examples, named)
-        sizes = {**_sizes_of_examples(f, parameters), **sizes}
+        calls = combinations(arguments_of(f, examples, named))
+    except (CannotTell, NameError) as error:
+        return Verdict(None, f"{name}: {error}")
+    if len(calls) == 1:
+        return _trace_call(name, f, calls[0][1], mesh, sizes)
+    verdicts: list[tuple[str, Verdict]] = []
+    for words, parameters in calls:
+        title = f"{name} with {words}"
+        verdict = _trace_call(title, f, parameters, mesh, sizes)
+        if verdict.ok is False:
+            return verdict
+        if not verdicts or not refuses(verdict.error):  # values that do not go together are no fault
+            verdicts.append((title, verdict))
+    title, weakest = min(verdicts, key=lambda pair: (pair[1].ok is not None, pair[1].proved))
+    if weakest.ok is None:
+        return weakest
+    tried = " or ".join(words for words, _ in calls) if len(calls) < 4 else f"{len(calls)} combinations of values"
+    reason = f"{name}: {weakest.reason.removeprefix(title + ': ')}; with {tried}"
+    return replace(weakest, reason=reason, result=verdicts[0][1].result)
+
+
+def _trace_call(
+    name: str, f: Callable[..., Any], parameters: list[Argument], mesh: Any, sizes: Mapping[str, int]
+) -> Verdict:
+    try:
+        sizes = {**sizes_of_examples(f, parameters), **sizes}
         symbols = _symbols(parameters, sizes)
         factors = _factors(parameters, mesh)
-    except (_CannotTell, NameError) as error:
+    except (CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
     checked = f if hasattr(f, "__shardtypes_checked__") else typechecked(f)
     symbolic = _symbolic_sizes(symbols, factors, sizes)
@@ -115,7 +131,7 @@ def _trace(
         unbound = [r for r, n in _stats._reasons.items() if n > before.get(r, 0) and r.startswith("size ")]
         reason = f"{name}: holds for all sizes" + "".join(f"; {r}" for r in unbound) + silent
         return Verdict(True, reason, made, proved=not unbound)
-    except _CannotTell as error:
+    except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     except Exception as error:  # noqa: BLE001 - whatever user code raises at symbolic sizes is asked again with numbers
         first = error
@@ -164,129 +180,14 @@ def _line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-@dataclass(frozen=True)
-class _Argument:
-    parameter: inspect.Parameter
-    annotation: Any
-    value: Any
-    supposed: bool = False  # made from the defaults of its class: what is found holds for these
-
-
 def _kind(error: Exception) -> tuple[type, str]:
     """What an error says, whatever the sizes."""
     return type(error), re.sub(r"\d+", "", _line(error))
 
 
-def _parameters(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> list[_Argument]:
-    inner = inspect.unwrap(f)
-    hints = typing.get_type_hints(inner, _globals(f), _closure(f), include_extras=True)
-    signature = inspect.signature(f)
-    given = dict(signature.bind_partial(*examples, **named).arguments)
-    result = []
-    for parameter in signature.parameters.values():
-        hint = hints.get(parameter.name, _self_type(f, parameter, signature))
-        if parameter.kind is parameter.VAR_KEYWORD:
-            if parameter.name in given:
-                result += [
-                    _Argument(parameter.replace(name=name, kind=parameter.KEYWORD_ONLY), hint, value)
-                    for name, value in given[parameter.name].items()
-                ]
-            continue
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            wanted = hint is not _MISSING and _has_arrays(hint)
-            values = given.get(parameter.name, (_MISSING, _MISSING) if wanted else ())
-            result += [
-                _Argument(parameter.replace(name=f"{parameter.name}{i}", kind=parameter.POSITIONAL_ONLY), hint, value)
-                for i, value in enumerate(values)
-            ]
-            continue
-        if parameter.name in given:
-            result.append(_Argument(parameter, hint, given[parameter.name]))
-        elif hint is not _MISSING and _has_arrays(hint):
-            _need_static_fields(hint, parameter.name)
-            result.append(_Argument(parameter, hint, _MISSING))
-        elif parameter.default is not parameter.empty:
-            continue
-        else:
-            result.append(_Argument(parameter, hint, _of_defaults(parameter, hint), supposed=True))
-    return result
-
-
-def _sizes_of_examples(f: Any, parameters: list[_Argument]) -> dict[str, int]:
-    """The sizes that the given values have for names: those of the object of a bound method too."""
-    found: dict[str, int] = {}
-
-    def note(annotation: ArrayType, values: Any) -> None:
-        dims = shape_of_type(annotation).dims
-        for value in jax.tree_util.tree_leaves(values):
-            shape = getattr(value, "shape", ())
-            if len(shape) == len(dims) and not any(dim.kind == "variadic" for dim in dims):
-                for dim, size in zip(dims, shape, strict=True):
-                    if dim.kind == "size" and dim.size is not None and dim.size.symbol_name is not None:
-                        found.setdefault(dim.size.symbol_name, size)
-
-    given = [(a.annotation, a.value) for a in parameters if a.value is not _MISSING and a.annotation is not _MISSING]
-    owner = getattr(f, "__self__", None)
-    if owner is not None and is_pytree_dataclass(type(owner)):
-        given.insert(0, (type(owner), owner))
-    for hint, value in given:
-        # Without an array type, or of another structure: the checks say so.
-        with contextlib.suppress(TypeError, ValueError):
-            tree = map_type(hint, lambda a: a, example=value)
-            jax.tree_util.tree_map(note, tree, value, is_leaf=lambda x: isinstance(x, ArrayType))
-    return found
-
-
-def _of_defaults(parameter: inspect.Parameter, hint: Any) -> Any:
-    """An object of a dataclass without arrays, such as a configuration, all of whose fields have defaults."""
-    name = parameter.name
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        fields = [field for field in dataclasses.fields(hint) if field.init]
-        missing = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
-        if not missing:
-            return hint()
-        raise _CannotTell(f"{hint.__name__}.{missing[0]} has no default: give an example of {name!r}")
-    if name in ("self", "cls") and isinstance(hint, type):
-        raise _CannotTell(
-            f"{hint.__name__} is no pytree_dataclass, so annotations do not make its object: give one as first argument"
-        )
-    what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
-    raise _CannotTell(f"parameter {name!r} {what} and has no default: give an example")
-
-
-def _self_type(f: Any, parameter: inspect.Parameter, signature: inspect.Signature) -> Any:
-    """The class of a method's object, if ``f`` is a method found in its class."""
-    inner = inspect.unwrap(f)
-    holder, _, _ = getattr(inner, "__qualname__", "").rpartition(".")
-    if not holder or parameter.name != next(iter(signature.parameters)):
-        return _MISSING
-    found: Any = sys.modules.get(inner.__module__)
-    for part in holder.split("."):
-        found = getattr(found, part, None)
-    if not isinstance(found, type) or isinstance(inspect.getattr_static(found, inner.__name__, None), staticmethod):
-        return _MISSING
-    return found
-
-
-def _need_static_fields(hint: Any, path: str) -> None:
-    """Raise for a static field without a default in a dataclass that is to be made."""
-    base = typing.get_origin(hint) or hint
-    if not is_pytree_dataclass(base):
-        for part in typing.get_args(hint):
-            _need_static_fields(part, path)
-        return
-    fields = {field.name: field for field in dataclasses.fields(base)}
-    for name, inner in field_types(base, typing.get_args(hint)).items():
-        field = fields[name]
-        if not is_static(base, name):
-            _need_static_fields(inner, f"{path}.{name}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise _CannotTell(f"the static field {path}.{name} has no default: give an example of {path.split('.')[0]}")
-
-
-def _not_compared(parameters: list[_Argument], mesh: Any) -> str:
+def _not_compared(parameters: list[Argument], mesh: Any) -> str:
     """What a verdict must add where annotations name axes and JAX's types say nothing about them."""
-    axes = sorted({axis for shape in _shapes(parameters) for axis in shape.axes})
+    axes = sorted({axis for shape in shapes_of(parameters) for axis in shape.axes})
     if not axes:
         return ""
     if mesh is None:
@@ -295,44 +196,24 @@ def _not_compared(parameters: list[_Argument], mesh: Any) -> str:
     return f"; shardings over {', '.join(left)} were not compared: JAX says them of Explicit axes only" if left else ""
 
 
-def _has_arrays(hint: Any) -> bool:
-    found: list[ArrayType] = []
-    try:
-        map_type(hint, lambda a: found.append(a), many=lambda c, item: item)
-    except TypeError:
-        return bool(found)
-    return bool(found)
-
-
-def _shapes(parameters: list[_Argument]) -> Iterator[Shape]:
-    for argument in parameters:
-        if argument.value is _MISSING:
-            found: list[ArrayType] = []
-            try:
-                map_type(argument.annotation, found.append, many=lambda c, item: item)
-            except TypeError as error:  # such as a union: which of its members is meant?
-                raise _CannotTell(f"{error}: give an example of {argument.parameter.name!r}") from None
-            yield from map(shape_of_type, found)
-
-
-def _symbols(parameters: list[_Argument], sizes: Mapping[str, int]) -> list[str]:
+def _symbols(parameters: list[Argument], sizes: Mapping[str, int]) -> list[str]:
     names: dict[str, None] = {}
-    for shape in _shapes(parameters):
+    for shape in shapes_of(parameters):
         for dim in shape.dims:
             for symbol in sorted(dim.size.symbols) if dim.size is not None else ():
                 names[symbol] = None
     return [name for name in names if name not in sizes]
 
 
-def _factors(parameters: list[_Argument], mesh: Any) -> dict[str, int]:
+def _factors(parameters: list[Argument], mesh: Any) -> dict[str, int]:
     """By how much each name must be divisible, so that its axes split it evenly."""
     lengths = mesh_sizes(mesh)
     factors: dict[str, int] = {}
-    for shape in _shapes(parameters):
+    for shape in shapes_of(parameters):
         for dim in shape.dims:
             for axis in dim.axes:
                 if mesh is not None and axis not in lengths:
-                    raise _CannotTell(f"the mesh has no axis {axis!r}")
+                    raise CannotTell(f"the mesh has no axis {axis!r}")
             count = math.prod(lengths.get(axis, 1) for axis in dim.axes)
             for symbol in dim.size.symbols if dim.size is not None else ():
                 factors[symbol] = math.lcm(factors.get(symbol, 1), count)
@@ -358,7 +239,7 @@ def _numbers(
     return {**sizes, **{name: next(endless) * factors.get(name, 1) for name in symbols}}
 
 
-def _evaluate(f: Any, parameters: list[_Argument], sizes: Mapping[str, Any], mesh: Any) -> Any:
+def _evaluate(f: Any, parameters: list[Argument], sizes: Mapping[str, Any], mesh: Any) -> Any:
     def leaf(annotation: ArrayType) -> jax.ShapeDtypeStruct:
         return _struct(annotation, sizes, mesh)
 
@@ -390,7 +271,7 @@ def _one(container: type, item: Any) -> Any:
         return [item]
     if issubclass(container, tuple):
         return (item,)
-    raise _CannotTell(f"the keys of a {container.__name__} are not known: give an example")
+    raise CannotTell(f"the keys of a {container.__name__} are not known: give an example")
 
 
 def _is_tree_of_arrays(value: Any) -> bool:
