@@ -120,7 +120,7 @@ def _reverse_mode(
     varied = [(index, value) for index, value in enumerate(args) if index not in fixed]
     if len(backward.node.params) != len(static) + 2:
         return
-    cotangents = site.call(backward, [*static, residuals, bare(map_leaves(result, traced))])
+    cotangents = site.call(backward, [*static, residuals, bare(map_leaves(result, traced), weak=True)])
     _cotangents(site, primal, varied, cotangents, backward)
 
 
@@ -174,7 +174,7 @@ def _forward_mode(site: Site, primal: FunctionValue, rule: FunctionValue, fixed:
     varied = tuple(value for index, value in enumerate(args) if index not in fixed)
     if len(rule.node.params) != len(static) + 2:
         return
-    tangents = tuple(bare(map_leaves(value, traced)) for value in varied)
+    tangents = tuple(bare(map_leaves(value, traced), weak=True) for value in varied)
     pair = site.call(rule, [*static, SequenceValue(varied), SequenceValue(tangents)])
     if isinstance(pair, ArrayValue) or (isinstance(pair, SequenceValue) and len(pair.items) != 2):
         got = "one array" if isinstance(pair, ArrayValue) else f"{len(pair.items)} values"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import dtypes
@@ -56,7 +57,8 @@ def call_derivative(
     place = (frame.module, at)
     wanted = None
     if chosen is not None:
-        wanted = [manual_trees.gradient(it.view, inner[index], value, place) or bare(inner[index]) for index in chosen]
+        given = [_differentiable(inner[index]) for index in chosen]
+        wanted = [manual_trees.gradient(it.view, one, value, place) or bare(one, weak=True) for one in given]
     if wanted is None:
         gradient: Value = Unknown("argnums is not known")
     else:
@@ -69,6 +71,20 @@ def call_derivative(
     if short.endswith("value_and_grad"):
         return SequenceValue((SequenceValue((value, extra)) if aux else value, gradient))
     return SequenceValue((gradient, extra)) if aux else gradient
+
+
+def _differentiable(value: Value, strong: bool = False) -> Value:
+    """The parts of a tree that have derivatives like themselves; ints have ``float0``, or None in equinox. With
+    ``strong``, weak ones may have others."""
+
+    def change(leaf: Value) -> Value:
+        if not isinstance(leaf, ArrayValue):
+            return leaf
+        if dtypes.is_kind(leaf.dtype, "floating", "complex") is False:
+            return Unknown("ints have no derivative")
+        return replace(leaf, dtype=None, weak=False) if strong and leaf.weak else leaf
+
+    return map_leaves(value, change)
 
 
 def _with_aux(result: Value) -> tuple[Value, Value]:
@@ -140,12 +156,13 @@ def _outer(result: Value, argument: Value) -> Value:
             if not (isinstance(a, ArrayValue) and isinstance(b, ArrayValue)):
                 return Unknown("a Jacobian")
             if a.dims is None or b.dims is None:
-                return ArrayValue(None, b.dtype)
-            return ArrayValue((*a.dims, *b.dims), b.dtype if a.dtype == b.dtype else None)
+                return ArrayValue(None, None)
+            alike = a.dtype == b.dtype and a.weak == b.weak
+            return ArrayValue((*a.dims, *b.dims), b.dtype if alike else None, alike and b.weak)
 
         return map_leaves(argument, one)
 
-    return bare(map_leaves(result, by_argument))
+    return bare(map_leaves(result, by_argument), weak=True)
 
 
 def make_linear(
@@ -172,7 +189,7 @@ def make_linear(
         return Unknown("has_aux is not known")
     value, extra = _with_aux(result) if aux else (result, Unknown("aux"))
     if qualname == "jax.jvp":
-        second: Value = bare(value)
+        second: Value = bare(_differentiable(value), weak=True)
     else:
         kind = PULLBACK if qualname == "jax.vjp" else PUSHFORWARD
         second = WrappedValue(kind, Unknown("linear"), (("result", value), ("primals", SequenceValue(tuple(given)))))
@@ -188,9 +205,9 @@ def _linear(
     if func.kind == PULLBACK:
         if len(args) == 1:
             _like(it, frame, result, args[0], "the cotangent", "the function's result", place)
-        return bare(primals)
+        return bare(_differentiable(primals, strong=True))
     _like(it, frame, primals, SequenceValue(tuple(args)), "the tangent", "its primal", place)
-    return bare(result)
+    return bare(_differentiable(result), weak=True)
 
 
 def _like(it: Interpreter, frame: Frame, wanted: Value, given: Value, what: str, other: str, at: int) -> None:

@@ -169,7 +169,7 @@ def control(
     places = tuple(operand.at for operand in operands)
     if qualname in ("jax.eval_shape", "equinox.filter_eval_shape") and args:
         result = call(it, frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:])
-        return bare(map_leaves(result, traced))
+        return bare(map_leaves(result, traced), weak=True)
     if qualname == "jax.tree.map" and len(args) > 1 and not kwargs and holds_instance(args[1]):
         return mapped(lambda leaves: call(it, frame, args[0], leaves, {}, at), args[1], args[2:])
     if qualname == "dataclasses.replace" and len(args) == 1:

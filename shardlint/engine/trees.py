@@ -180,14 +180,14 @@ def traced(value: Value) -> Value:
 _SCALARS = {"bool": "bool", "float": "float32", "complex": "complex64"}
 
 
-def bare(value: Value) -> Value:
-    """A value of the same shapes: how it lies on the mesh is another matter."""
+def bare(value: Value, weak: bool = False) -> Value:
+    """A value of the same shapes, as ``weak`` as it was or not at all: how it lies on the mesh is another matter."""
 
     def change(leaf: Value) -> Value:
         if not isinstance(leaf, ArrayValue):
             return leaf if is_leaf(leaf) else Unknown("a part of a tree")
         dims = None if leaf.dims is None else tuple(Dimension(d.size) for d in leaf.dims)
-        return ArrayValue(dims, leaf.dtype, numpy=leaf.numpy, manual=leaf.manual)
+        return ArrayValue(dims, leaf.dtype, weak and leaf.weak, numpy=leaf.numpy, manual=leaf.manual)
 
     return map_leaves(value, change)
 

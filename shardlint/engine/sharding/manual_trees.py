@@ -112,7 +112,7 @@ def gradient(view: View | None, argument: Value, result: Value, place: tuple[str
         unclear = EVERY_AXIS.minus(mine).minus(own) if known else EVERY_AXIS
         notes = tuple(Note(axis, "the gradient of each device's own part is taken here", *place) for axis in own)
         return ArrayValue(
-            dims, leaf.dtype, manual=True, pending=frozenset(), varying=frozenset(own), unclear=unclear,
+            dims, leaf.dtype, leaf.weak, manual=True, pending=frozenset(), varying=frozenset(own), unclear=unclear,
             marks=split_marks(mine), notes=notes,
         )  # fmt: skip
 
