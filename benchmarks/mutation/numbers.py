@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.mutation.promises import Described, described
+from benchmarks.mutation.promises import described
+from shardtypes.pytrees import field_types, is_pytree_dataclass
 
 Outcome = tuple[list[np.ndarray], list[str]]
 """All numbers of a result, and the layout of each array."""
@@ -66,30 +67,30 @@ def runs(modules: Mapping[str, types.ModuleType]) -> tuple[dict[str, Run], float
     for module, loaded in modules.items():
         for name, value in vars(loaded).items():
             if callable(value) and getattr(value, "__module__", None) == module and not name.startswith("_"):
-                found[f"{module}.{name}"] = lambda d, t, f=value: _annotated(f, d, t)
+                found[f"{module}.{name}"] = lambda d, t, f=value: _annotated(f, d, t, has_layouts(modules))
     return found, 1e-4
 
 
 def has_layouts(modules: Mapping[str, types.ModuleType]) -> bool:
     """Whether the layouts of results are compared, which takes a run on eight devices."""
-    return "flax_logical.train" in modules
+    return bool(modules.keys() & {"flax_logical.train", "placed"})
 
 
-def _annotated(function: Callable[..., Any], d: int, t: int) -> Outcome:
+def _annotated(function: Callable[..., Any], d: int, t: int, layouts: bool) -> Outcome:
     """A function of annotated arrays, called with drawn numbers; every dimension divides by eight."""
     hints = typing.get_type_hints(inspect.unwrap(function))
     sizes: dict[str, int] = {}
     draw = np.random.default_rng(0)
-    arguments = []
-    for name in inspect.signature(function).parameters:
-        array = described(hints[name])
-        assert array is not None
-        arguments.append(_drawn(array, sizes, draw))
+    arguments = [_drawn(hints[name], sizes, draw) for name in inspect.signature(function).parameters]
     with jax.set_mesh(make_mesh(d, t)):
-        return outcome(jax.jit(function)(*arguments))
+        return outcome(jax.jit(function)(*arguments), layouts=layouts and d * t > 1)
 
 
-def _drawn(array: Described, sizes: dict[str, int], draw: np.random.Generator) -> jax.Array:
+def _drawn(hint: Any, sizes: dict[str, int], draw: np.random.Generator) -> Any:
+    if is_pytree_dataclass(hint):
+        return hint(**{field: _drawn(wanted, sizes, draw) for field, wanted in field_types(hint).items()})
+    array = described(hint)
+    assert array is not None
     for dim in array.shape.dims:
         for name in sorted(dim.size.symbols) if dim.size is not None else ():
             sizes.setdefault(name, 8 * (len(sizes) + 1))

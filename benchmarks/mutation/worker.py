@@ -196,7 +196,7 @@ class Session:
         """A mutant's verdict: the first of the named calls that fails."""
         signal.alarm(_SECONDS)
         try:
-            with imported(sources, Checks() if self.way == "promises" else None) as modules:
+            with imported(sources, None if self.way == "bare" else Checks()) as modules:
                 signal.alarm(0)
                 ready = self.calls(modules)
                 for name in names:

@@ -15,6 +15,7 @@ from shardlint.engine.mapping import stack
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.registry import static_int
 from shardlint.ops.sharding.explicit import explicit_axes, placed
+from shardlint.ops.sharding.state import state
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -141,13 +142,23 @@ def _carried(site: Site, start: str, step: Callable[[Value], Value], body: str, 
     before = traced(site.given[start])
     after = step(before)
     lie_alike(site, before, after, ("its carry starts", "and comes back as"), site.given[body], path, start)
-    settled = _settled(before, after)
-    if settled != before:
+    parted = _is_parted(before, after)
+    settled = after if parted else _settled(before, after)
+    if settled != before and not parted:
         before = settled
         after = step(before)
         settled = _settled(before, after)
     agree(site, before, after, ("its carry starts as", "and comes back as"), site.given[body], path, start)
     return settled
+
+
+def _is_parted(before: Value, after: Value) -> bool:
+    """Whether an array that was the same on all devices comes back as parts of a sum: no later step makes it whole
+    again, for it would make too much of the start."""
+    if not (isinstance(before, ArrayValue) and isinstance(after, ArrayValue)) or before.constant:
+        return False
+    alike = before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims)
+    return alike and any(state(before, axis) == "replicated" for axis in after.pending or ())
 
 
 def _settled(before: Value, after: Value) -> Value:

@@ -262,8 +262,16 @@ def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled
     return replace(lost, dims=tuple(dims), unclear=lost.unclear.plus(rest))
 
 
-def permuted(value: ArrayValue, one: Collective) -> ArrayValue:
-    """``ppermute``: every device gets another one's value."""
+def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], ...] = ()) -> ArrayValue:
+    """``ppermute``: every device gets another one's value. Raises ShardingError where a device is none of them, or
+    would send or get two values."""
+    devices = count(one).constant
+    for what, ends in zip(("source", "destination"), zip(*pairs, strict=True), strict=False):
+        for k, number in enumerate(ends if devices is not None else ()):
+            wrong = "is not among them" if number >= devices else "comes twice" if number in ends[:k] else ""
+            if wrong:
+                text = f"{one.name} over {_over(one.axes)}, which has {devices} devices: {what} {number} {wrong}"
+                raise ShardingError("ST304", text)
     same = [axis for axis in one.axes if state(value, axis) in ("replicated", "pending", "unclear")]
     moved = frozenset(one.axes) - frozenset(same)
     return replace(
