@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import named_axes
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
@@ -163,11 +164,18 @@ def call_mapped(
                 raise _Wrong("no argument is mapped: in_axes needs an axis for at least one")
     except _Wrong as wrong:
         return _report(it, frame, func, at, wrong)
-    result = call(it, frame, func.func, inner, named, at, places)
     lies = next(iter(mapped.axes)) if len(mapped.axes) == 1 and mapped.certain and "axis_size" not in options else None
     dim = Dimension(
         mapped.sizes[0][1] if mapped.sizes else None, lies if it.view is not None or explicit_axes(frame.mesh) else None
     )
+    naming = named_axes.Naming(func, dim.size, dim.axes)
+    with named_axes.bound(it, frame, naming) as manual:
+        if manual:
+            inner = [named_axes.entered(naming, v, given is not v) for v, given in zip(inner, args, strict=True)]
+            named = {name: named_axes.entered(naming, value, True) for name, value in named.items()}
+        result = call(it, frame, func.func, inner, named, at, places)
+    if manual:
+        result = named_axes.left(it, frame, naming, result, at)
     out = options.get("out_axes", _ZERO)
     try:
         _unmapped(func.func, mapped, out)
@@ -270,6 +278,11 @@ def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
         shape = format_shape([d.size for d in leaf.dims])
         raise _Wrong(f"{what} is {shape!r} for one example: the mapped dimension cannot be its axis {axis}")
     axis = axis if axis >= 0 else axis + rank + 1
+    twice = {one for other in leaf.dims for one in other.axes or ()}.intersection(dim.axes or ())
+    if twice and placed(leaf):
+        shape = format_shape([d.size for d in leaf.dims], [d.axes or () for d in leaf.dims])
+        ways = f"{what} is {shape!r} for one example, and the examples are split over {'/'.join(dim.axes or ())}"
+        raise _Wrong(f"{ways}: two dimensions would be split over {min(twice)}", {}, "ST313")
     return stacked(leaf, axis, dim, dim.axes)
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import dtypes, ir
+from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.scaling import scaled_later
-from shardlint.engine.trees import children, rebuilt
+from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.ops import OpError
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import is_none, parse_signature, static_bool, static_int
@@ -64,7 +65,8 @@ def call(
     axes = axis_names(given.get("axis_name"))
     if axes is None:
         return _lost(given.get("x", Literal(None))) if "x" in given else Unknown("a mesh axis that is not known")
-    if any(view.binds(axis) is not True and it.regions.names_axis(axis, frame.module) for axis in axes):
+    nested = view.kind == "pmap"
+    if any(view.binds(axis) is not True and it.regions.names_axis(axis, frame.module, nested) for axis in axes):
         return _lost(given["x"], name in _KEEPING) if "x" in given else Unknown("an axis that vmap names")
     for axis in axes:
         if view.binds(axis) is False:
@@ -83,7 +85,7 @@ def call(
     if change is None:
         return _lost(given["x"])
     try:
-        return _on_leaves(given["x"], one, change, it, frame, at)
+        return _among_examples(_on_leaves(given["x"], one, change, it, frame, at), one)
     except OpError as error:
         return it.op_error(frame, error, at, operands)
 
@@ -96,7 +98,8 @@ def _change(name: str, given: Mapping[str, Value], one: Collective) -> Callable[
         to = given.get("to", Literal("varying"))
         return (lambda value: value) if name == "pvary" or to == Literal("varying") else None
     if name in ("ppermute", "pshuffle"):
-        return lambda value: models.permuted(value, one)
+        pairs = _pairs(given["perm"]) if name == "ppermute" else ()
+        return lambda value: models.permuted(value, one, pairs)
     if name == "all_gather":
         axis = static_int(given["axis"])
         if axis is None or tiled is None:
@@ -113,6 +116,31 @@ def _change(name: str, given: Mapping[str, Value], one: Collective) -> Callable[
             return None
         return lambda value: models.exchanged(value, one, split, joined, tiled)
     return None
+
+
+def _pairs(perm: Value) -> tuple[tuple[int, int], ...]:
+    """The (source, destination) pairs of a ``ppermute``; none where not all are known."""
+    found: list[tuple[int, int]] = []
+    for pair in perm.items if isinstance(perm, SequenceValue) else ():
+        numbers = [static_int(item) for item in pair.items] if isinstance(pair, SequenceValue) else []
+        if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
+            return ()
+        found.append((numbers[0], numbers[1]))
+    return tuple(found)
+
+
+def _among_examples(value: Value, one: Collective) -> Value:
+    """What came of the examples of a ``vmap``: over the axes that split these nothing is known any more."""
+    own = [one.view.mapped[axis][1] for axis in one.axes if axis in one.view.mapped]
+    split = {axis for axes in own for axis in axes or ()}
+
+    def change(leaf: Value) -> Value:
+        if not isinstance(leaf, ArrayValue) or not (split or None in own):
+            return leaf
+        kept = frozenset(mark for mark in leaf.marks if mark[1] != "mapped")
+        return replace(leaf, unclear=EVERY_AXIS if None in own else leaf.unclear.plus(split), marks=kept)
+
+    return map_leaves(value, change)
 
 
 def _on_leaves(

@@ -25,6 +25,7 @@ from shardlint.ops.sharding.state import axes_met, sharded, split_marks
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
+    DictValue,
     Dimension,
     ExternalValue,
     FunctionValue,
@@ -61,7 +62,7 @@ class Regions:
     it: Interpreter
     waiting: list[tuple[FunctionValue, View, Region | None]] = field(default_factory=list)
     done: set[object] = field(default_factory=set)
-    _axis_names: dict[str, frozenset[str]] = field(default_factory=dict)
+    _axis_names: dict[tuple[str, frozenset[str]], frozenset[str]] = field(default_factory=dict)
 
     def add(self, func: FunctionValue, view: View, region: Region | None = None, checked: bool = False) -> None:
         """Check the function in that view, once, unless it is being ``checked`` now. One without annotations is
@@ -84,24 +85,31 @@ class Regions:
         """Whether the function was checked in some manual view."""
         return id(node) in self.done
 
-    def names_axis(self, axis: str, module: str) -> bool:
-        """Whether some ``vmap`` of the module, or of the one that is analysed, may bind the axis."""
-        found = self._mapped_in(module) | self._mapped_in(self.it.target)
+    def names_axis(self, axis: str, module: str, nested: bool = False) -> bool:
+        """Whether some ``vmap`` of the module, or of the one that is analysed, may bind the axis; or some ``pmap``, for
+        code that may be ``nested`` in one."""
+        kinds = _VMAPS | _PMAPS if nested else _VMAPS
+        found = self._mapped_in(module, kinds) | self._mapped_in(self.it.target, kinds)
         return axis in found or "" in found
 
-    def _mapped_in(self, name: str) -> frozenset[str]:
-        if name not in self._axis_names:
+    def _mapped_in(self, name: str, kinds: frozenset[str]) -> frozenset[str]:
+        key = (name, kinds)
+        if key not in self._axis_names:
             module = self.it.project.module(name)
-            self._axis_names[name] = frozenset(_mapped_names(module.body)) if module is not None else frozenset()
-        return self._axis_names[name]
+            self._axis_names[key] = frozenset(_mapped_names(module.body, kinds)) if module is not None else frozenset()
+        return self._axis_names[key]
 
 
-def _mapped_names(body: tuple[ir.Stmt, ...]) -> Iterator[str]:
+_VMAPS = frozenset({"vmap", "filter_vmap", "xmap"})
+_PMAPS = frozenset({"pmap", "filter_pmap"})
+
+
+def _mapped_names(body: tuple[ir.Stmt, ...], kinds: frozenset[str]) -> Iterator[str]:
     for node in walk(body):
         if isinstance(node, ir.Call):
             names = (n for n in walk(node) if isinstance(n, (ir.Attr, ir.Name)))
             called = {n.name if isinstance(n, ir.Attr) else n.id for n in names}
-            if called & {"vmap", "filter_vmap", "xmap"}:
+            if called & kinds:
                 for arg in node.args:
                     if arg.keyword in ("axis_name", "spmd_axis_name"):
                         constant = isinstance(arg.value, ir.Const) and isinstance(arg.value.value, str)
@@ -246,8 +254,9 @@ def _entered(
 
 def displayed(view: View, value: Value) -> Value:
     """A value as it is shown: sizes are global ones."""
-    if isinstance(value, SequenceValue):
-        return replace(value, items=tuple(displayed(view, item) for item in value.items))
+    parts = children(value) if isinstance(value, (SequenceValue, DictValue)) else None
+    if parts is not None:
+        return rebuilt(value, [(key, displayed(view, item)) for key, item in parts])
     return replace(view.leave(value), manual=value.manual) if isinstance(value, ArrayValue) else value
 
 

@@ -22,7 +22,8 @@ class View:
     ``kind`` is the transformation that binds them. ``transposes`` tells how gradients come out: True where JAX keeps
     track of what varies (``check_vma``), False where it does not, None where that is not known. ``declares`` tells
     whether annotations speak of axes: where none of a function does, they say nothing about how values are split, and
-    give local sizes.
+    give local sizes. ``mapped`` are the axes that ``vmap`` and ``pmap`` name: how many examples there are, and the axes
+    of the mesh that split them (None: not known).
     """
 
     axes: tuple[tuple[str, int | None], ...] = ()
@@ -31,9 +32,12 @@ class View:
     transposes: bool | None = None
     declares: bool = True
     known: Mapping[str, int | None] = field(default_factory=dict, compare=False)
+    mapped: Mapping[str, tuple[Size, tuple[str, ...] | None]] = field(default_factory=dict, compare=False)
 
     def size(self, axis: str) -> Size:
-        """The number of devices along the axis."""
+        """The number of devices along the axis, or of the examples that ``vmap`` maps over under that name."""
+        if axis in self.mapped:
+            return self.mapped[axis][0]
         number = dict(self.axes).get(axis) or self.known.get(axis)
         return Size.const(number) if number else Size.symbol(f"|{axis}|")
 

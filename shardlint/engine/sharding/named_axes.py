@@ -1,0 +1,95 @@
+"""The axis that ``vmap`` or ``pmap`` names: bound in manual code while the mapped function runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import manual_exit
+from shardlint.engine.sharding.collectives import axis_names
+from shardlint.engine.sharding.manual_calls import PMAP, region_of
+from shardlint.engine.trees import map_leaves
+from shardlint.ops.sharding.base import adopted
+from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.view import replicated
+from shardlint.values import ArrayValue, Value, WrappedValue
+from shardtypes.lang import Size
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+VMAP = "jax.vmap"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """A call of a mapped function. ``own`` are the axes over which its mapped dimensions are split, None if unknown."""
+
+    func: WrappedValue
+    size: Size | None
+    own: Axes
+
+    @property
+    def options(self) -> dict[str, Value]:
+        return dict(self.func.options)
+
+    def names(self) -> tuple[str, ...]:
+        """The axis that is bound."""
+        return axis_names(self.options.get("axis_name")) or ()
+
+
+@contextmanager
+def bound(it: Interpreter, frame: Frame, naming: Naming) -> Iterator[bool]:
+    """While the mapped function runs. Gives whether manual code runs in it."""
+    before, names = it.view, naming.names()
+    sizes: Mapping[str, tuple[Size, Axes]] = {}
+    if naming.func.kind == PMAP and (names or before is not None or "axis_name" not in naming.options):
+        view = region_of(it, PMAP, naming.options, frame.mesh).view
+        it.view = replace(view, mapped=before.mapped if before is not None else {})
+    if it.view is not None and len(names) == 1 and naming.size is not None:
+        own = naming.own if before is not None else ()
+        sizes = {**it.view.mapped, names[0]: (naming.size, own)}
+        axes = tuple(pair for pair in it.view.axes if pair[0] != names[0])
+        it.view = replace(it.view, axes=(*axes, (names[0], None)), mapped=sizes)
+    try:
+        yield it.view is not None
+    finally:
+        it.view = before
+
+
+def entered(naming: Naming, value: Value, mapped: bool) -> Value:
+    """An argument: over the axis the examples that are ``mapped`` may differ, anything else is the same."""
+
+    def leaf(one: Value) -> Value:
+        if not isinstance(one, ArrayValue):
+            return one
+        inside = one if one.manual else replicated(one)
+        names = naming.names()
+        return replace(inside, unclear=inside.unclear.plus(names) if mapped else inside.unclear.minus(names))
+
+    return map_leaves(value, leaf)
+
+
+def left(it: Interpreter, frame: Frame, naming: Naming, value: Value, at: int) -> Value:
+    """A result, of which nothing is said over the axis any more. Outside of manual code it is a plain array again."""
+    region = region_of(it, PMAP, naming.options, frame.mesh) if naming.func.kind == PMAP else None
+    if region is not None and region.mapped is not None:
+        manual_exit.leave_call(it, frame, region, value, at)
+    names = frozenset(naming.names())
+
+    def leaf(one: Value) -> Value:
+        if not isinstance(one, ArrayValue) or not one.manual:
+            return one
+        if it.view is None:
+            return ArrayValue(None if one.dims is None else tuple(replace(d, axes=None) for d in one.dims), one.dtype)
+        one = adopted(one)
+        return replace(
+            one, pending=(one.pending or frozenset()) - names, varying=one.varying - names,
+            unclear=one.unclear.minus(names), marks=frozenset(m for m in one.marks if m[0] not in names),
+            notes=tuple(n for n in one.notes if n.axis not in names),
+        )  # fmt: skip
+
+    return map_leaves(value, leaf)
