@@ -18,6 +18,7 @@ from jax._src.sharding_impls import GSPMDSharding  # a compiler's sharding: no p
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from jax.stages import Compiled
 
+from shardtypes.beneath import beneath
 from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
 from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes, pending_axes
 
@@ -203,9 +204,9 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
 
 
 def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout | ProgramLayouts:
-    """The layout of an array, a tracer whose type says it, a ``ShapeDtypeStruct``, a sharding (also a compiler's, an
-    ``HloSharding``) or an annotation; of a compiled program (``jit(f).lower(…).compile()``) those of all its arguments
-    and results.
+    """The layout of an array, a tracer whose type says it or that ``vmap`` or ``grad`` put around an array, a
+    ``ShapeDtypeStruct``, a sharding (also a compiler's, an ``HloSharding``) or an annotation; of a compiled program
+    (``jit(f).lower(…).compile()``) those of all its arguments and results.
 
     ``mesh`` (default: the one in force) supplies axis names to a sharding without them, and to an annotation.
     ``shape`` is the global shape where ``x`` is a bare sharding, or an annotation with names for sizes.
@@ -217,13 +218,18 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
         return _annotation_layout(x, mesh, shape)
     if isinstance(x, Compiled):
         return _program_layouts(x, mesh)
-    if type(x).__name__ == "HloSharding" and isinstance(mesh, jax.sharding.Mesh):
+    if type(x).__name__ == "HloSharding":
+        if not isinstance(mesh, jax.sharding.Mesh):
+            raise ValueError("a compiler's sharding does not say on which devices: put a mesh in force, or give it")
         x = GSPMDSharding(mesh._flat_devices_tuple, x)
     if isinstance(x, Sharding):
         if shape is None:
             raise ValueError("the layout of a bare sharding needs a shape: layout(sharding, shape=(…))")
         return _sharding_layout(x, tuple(shape), mesh)
     if isinstance(x, jax.core.Tracer):
+        under = beneath(x)
+        if under is not None and not isinstance(under.value, jax.core.Tracer):
+            return layout(under.value, mesh).without(under.mapped)
         aval = jax.typeof(x)
         sharding = getattr(aval, "sharding", None)
         if sharding is None or sharding.mesh.empty or not set(_explicit(sharding.mesh)):

@@ -168,3 +168,21 @@ def test_what_pmap_made() -> None:
     """Newer JAX names the mapped axis, older JAX has a sharding of its own for it; both can be asked."""
     made = st.layout(jax.pmap(lambda x: x)(jnp.ones((8, 3))))
     assert made.shard_shape == (1, 3) and len(made.indices()) == 8
+
+
+def test_tracers_of_vmap_and_grad_over_an_array(auto_mesh: Mesh) -> None:
+    x = jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P("t", "d")))
+    seen = []
+    jax.vmap(lambda row: seen.append(st.layout(row)))(x)
+    jax.vmap(jax.grad(lambda row: (seen.append(st.layout(row)), row.sum())[1]), in_axes=1)(x)
+    jax.grad(lambda y: (seen.append(st.layout(y)), y.sum())[1])(x)
+    assert [str(lies) for lies in seen] == ["16/d", "8/t", "8/t 16/d"]
+    with pytest.raises(TypeError, match="a traced value says nothing"):
+        jax.jit(lambda y: st.layout(y))(x)
+
+
+def test_a_compilers_sharding_needs_a_mesh(auto_mesh: Mesh) -> None:
+    sharding = NamedSharding(auto_mesh, P("t", "d"))._to_xla_hlo_sharding(2)
+    assert str(st.layout(sharding, auto_mesh, shape=(8, 16))) == "8/t 16/d"
+    with pytest.raises(ValueError, match="put a mesh in force, or give it"):
+        st.layout(sharding, shape=(8, 16))
