@@ -229,7 +229,8 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
     if isinstance(x, jax.core.Tracer):
         under = beneath(x)
         if under is not None and not isinstance(under.value, jax.core.Tracer):
-            return layout(under.value, mesh).without(under.mapped)
+            whole: Layout = layout(under.value, mesh)
+            return whole.without(under.mapped)
         aval = jax.typeof(x)
         sharding = getattr(aval, "sharding", None)
         if sharding is None or sharding.mesh.empty or not set(_explicit(sharding.mesh)):

@@ -45,6 +45,10 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     varying = varying_axes(aval)
     if varying is not None:
         _check_varying(spec, declared, [a for a in manual if a not in exact], pending, varying, value, view, site)
+        if len(declared) > 1 and not exact.issuperset(manual):
+            _stats.count_not_possible(
+                "inside shard_map or pmap: along which dimension a computed value is split, beyond what its sizes tell"
+            )
         unsaid = (large & varying) - exact - set(manual) - set(pending)
         if unsaid and all(axes is not None for axes in declared):
             _stats.count_not_possible(
