@@ -12,6 +12,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import MAX_ITEMS, constant, is_vast, known, plain_key, truth
+from shardlint.engine.shown import see
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import ClassType
 from shardlint.ops import OpError
@@ -97,6 +98,7 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Walrus(target=target, value=inner):
             value = evaluate(it, frame, inner)
             frame.variables[target] = value
+            see(it, frame, (expr.at, target), value)
             return value
         case ir.Lambda():
             return FunctionValue(expr, frame.module, frame, None, "lambda")

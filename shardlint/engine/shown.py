@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import specs
+from shardlint.engine.sharding.manual import displayed
 from shardlint.ops.sharding.state import sharded
 from shardlint.values import (
     ArrayValue,
+    ClassValue,
+    CollectionValue,
+    DictValue,
     Dimension,
     ExternalValue,
+    FunctionValue,
     InstanceValue,
     IntValue,
     Literal,
+    MaybeValue,
     MeshValue,
+    PartialValue,
+    ScalarValue,
     SequenceValue,
+    ShardingValue,
     SpecValue,
+    StringValue,
     Unknown,
     Value,
+    WrappedValue,
 )
 from shardtypes.lang import Size, format_shape
 
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+#: Longer lists and tuples are not printed in full.
+_MANY = 8
 #: What tells sizes of one name apart, which readers need not see.
 _NUMBERED = re.compile(r"\?|(?<=\w)[.#]\d+\b")
 
@@ -39,8 +58,31 @@ def shown(value: Value) -> tuple[str, str | None]:
             return (f"int {_NUMBERED.sub('', str(size))}" if size is not None else "int"), None
         case InstanceValue(cls=cls):
             return cls.name, None
+        case SequenceValue(items=items, kind="list"):
+            return f"[{_listed(items)}]", None
         case SequenceValue(items=items):
-            return "(" + ", ".join(shown(item)[0] for item in items) + ")", None
+            return f"({_listed(items)}{',' if len(items) == 1 else ''})", None
+        case DictValue(items=pairs):
+            return "{" + ", ".join(f"{key!r}: {shown(item)[0]}" for key, item in pairs) + "}", None
+        case CollectionValue(item=item, kind=kind):
+            return f"{kind} of {shown(item)[0]}", None
+        case MaybeValue(value=inner):
+            return f"{shown(inner)[0]} or None", None
+        case FunctionValue(name=name):
+            return name if name == "lambda" else f"function {name}", None
+        case ClassValue(name=name):
+            return f"class {name}", None
+        case PartialValue(func=func):
+            return f"partial of {shown(func)[0]}", None
+        case WrappedValue(kind=kind, func=func):
+            inside = "" if isinstance(func, Unknown) else f" of {shown(func)[0]}"
+            return f"{kind.rpartition('.')[2]}{inside}", None
+        case ScalarValue(kind=kind):
+            return kind, None
+        case StringValue():
+            return "str", None
+        case ShardingValue(spec=spec):
+            return f"sharding {specs.shown(spec)}", None
         case Literal(value=constant_):
             return repr(constant_), None
         case SpecValue():
@@ -53,6 +95,24 @@ def shown(value: Value) -> tuple[str, str | None]:
             return qualname, None
         case _:
             return type(value).__name__.removesuffix("Value").lower(), None
+
+
+def see(it: Interpreter, frame: Frame, key: tuple[int, str], value: Value) -> None:
+    """Keep what is known of a name for --show-types: what its function says by itself, else what its calls tell."""
+    if not (frame.checking or (frame.in_place and frame.module == it.target)):
+        return
+    _, before = it.seen.get(key, (key[1], None))
+    if before is None or _is_open(before) or (frame.checking and not _is_open(value)):
+        it.seen[key] = (key[1], value if it.view is None else displayed(it.view, value))
+
+
+def _is_open(value: Value) -> bool:
+    return isinstance(value, Unknown) or (isinstance(value, ArrayValue) and value.dims is None)
+
+
+def _listed(items: Sequence[Value]) -> str:
+    texts = [shown(item)[0] for item in items[:_MANY]]
+    return ", ".join([*texts, f"… {len(items)} items"] if len(items) > _MANY else texts)
 
 
 def _called(dim: Dimension) -> Size | None:

@@ -14,7 +14,7 @@ from shardlint.engine.joining import join_variables
 from shardlint.engine.narrowing import expand_shape, narrow
 from shardlint.engine.plain import constant, element, truth
 from shardlint.engine.sharding import manual_exit, placements
-from shardlint.engine.sharding.manual import displayed
+from shardlint.engine.shown import see
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import AnyType, ArrayType, ScalarType
 from shardlint.values import (
@@ -130,8 +130,7 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
     match target:
         case ir.Name(id=name):
             frame.variables[name] = value
-            if frame.checking or (frame.in_place and frame.module == it.target):
-                _see(it, frame, (target.at, name), value)
+            see(it, frame, (target.at, name), value)
         case ir.Sequence(items=items):
             if source is not None and not any(isinstance(item, ir.Star) for item in items):
                 names = [item.id if isinstance(item, ir.Name) else "" for item in items]
@@ -140,6 +139,7 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
         case ir.Star(value=inner):
             assign(it, frame, inner, Unknown("takes the rest"))
         case ir.Attr(obj=ir.Name(id=owner), name=name):
+            see(it, frame, (target.at, f"{owner}.{name}"), value)
             _set_attribute(it, frame, owner, name, value, target.at)
         case ir.Attr():
             evaluate(it, frame, target.obj)
@@ -151,17 +151,6 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
                 frame.variables[obj.id] = containers.CHANGED
         case _:
             pass
-
-
-def _see(it: Interpreter, frame: Frame, key: tuple[int, str], value: Value) -> None:
-    """Keep what is known of a name for --show-types: what its function says by itself, else what its calls tell."""
-    _, before = it.seen.get(key, (key[1], None))
-    if before is None or _is_open(before) or (frame.checking and not _is_open(value)):
-        it.seen[key] = (key[1], value if it.view is None else displayed(it.view, value))
-
-
-def _is_open(value: Value) -> bool:
-    return isinstance(value, Unknown) or (isinstance(value, ArrayValue) and value.dims is None)
 
 
 def _set_attribute(it: Interpreter, frame: Frame, owner: str, name: str, value: Value, at: int) -> None:

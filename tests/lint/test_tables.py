@@ -54,7 +54,7 @@ def test_what_is_known_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found == [("ST204", line) for line in wrong]
     assert shown["one"] == "float32['B 2000']"
     assert shown["known"] == "float32['1000 7 3']"
-    assert (shown["first"], shown["row"]) == ("scalar", "(int, int, int)")
+    assert (shown["first"], shown["row"]) == ("float", "[int, int, int]")
 
 
 def test_the_text_shrinks_and_keeps_its_lines() -> None:
