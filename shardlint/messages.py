@@ -122,6 +122,11 @@ def cut_off(path: str, name: str) -> str:
     return f"{_CUT_OFF}{name} in {path}"
 
 
+def not_followed(path: str, name: str) -> str:
+    """A gap: calls of a function that took more than their part of the steps, from a file."""
+    return f"not followed to the end: {name} called from {path}"
+
+
 def is_cut_off(text: str) -> bool:
     """Whether a gap is a function that was not checked to its end; the user is told without asking."""
     return text.startswith(_CUT_OFF)

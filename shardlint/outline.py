@@ -52,14 +52,19 @@ class Outline:
     switches_axes: bool = False
 
 
+_TELLING: frozenset[type[ir.Node]] = frozenset({ir.Class, ir.Assign, ir.Delete, ir.AugAssign, ir.AnnAssign, ir.Call, ir.Name, ir.Attr})
+
+
 def outline(module: ir.Module) -> Outline:
     """One look at a whole file."""
     classes: list[ClassOutline] = []
     written: set[str] = set()
     registered: set[str] = set()
     any_written = gives_rules = switches_axes = False
-    for node in walk(module.body):
+    for node in walk(module.body, _TELLING):
         match node:
+            case ir.Name(id=name) | ir.Attr(name=name):
+                switches_axes |= name in AXES_SWITCHES
             case ir.Class():
                 classes.append(_class(node))
             case ir.Assign(targets=targets) | ir.Delete(targets=targets):
@@ -80,8 +85,6 @@ def outline(module: ir.Module) -> Outline:
                         any_written = True
                 elif isinstance(func, ir.Attr) and _is_dict_of_attributes(func.obj):
                     any_written = True
-            case ir.Name(id=name) | ir.Attr(name=name):
-                switches_axes |= name in AXES_SWITCHES
             case _:
                 pass
     return Outline(

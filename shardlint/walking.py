@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from shardlint import ir
 
 
-def walk(node: object) -> Iterator[ir.Node]:
-    """Every node below, in order."""
+def walk(node: object, kinds: frozenset[type[ir.Node]] | None = None) -> Iterator[ir.Node]:
+    """Every node below, in order; only those of some kinds, where they are given."""
     stack: list[Any] = [node]
     while stack:
         current = stack.pop()
@@ -19,7 +19,8 @@ def walk(node: object) -> Iterator[ir.Node]:
         if kind is tuple:
             stack += current[::-1]
         elif issubclass(kind, ir.Node):
-            yield current
+            if kinds is None or kind in kinds:
+                yield current
             one, several = _PARTS.get(kind) or _PARTS.setdefault(kind, _parts(kind))
             if one is not None:
                 stack.append(one(current))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
@@ -79,6 +76,10 @@ def each(
             yield from map(work, tasks)
         _STATE = None
         return
+    import multiprocessing  # these take a tenth of the time that the program takes to start
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else "spawn"
     context = multiprocessing.get_context(method)
     done = 0

@@ -37,13 +37,17 @@ _RANKS = (1, 2, 3)  # how many dimensions ``*name`` may stand for; none at all i
 
 
 class HasMesh(Protocol):
-    """What the engine reads of the configuration: the mesh axes with their sizes, and the lists of logical rules."""
+    """What the engine reads of the configuration: the mesh axes with their sizes, which of them are explicit, and the
+    lists of logical rules."""
 
     @property
     def mesh(self) -> dict[str, int | None]: ...
 
     @property
     def logical_rules(self) -> tuple[RuleList, ...]: ...
+
+    @property
+    def explicit_axes(self) -> tuple[str, ...] | bool: ...
 
 
 def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[Event]:
@@ -65,7 +69,8 @@ class run:
     """One analysis of one module: its interpreter, with everything that it found."""
 
     def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None) -> None:
-        self.it = Interpreter(project, *(() if config is None else (config.mesh, config.logical_rules)))
+        settings = () if config is None else (config.mesh, config.logical_rules, config.explicit_axes)
+        self.it = Interpreter(project, *settings)
         self.it.target = module.name
         self.module = module
         frame = self.it.module_frame(module.name)
@@ -92,7 +97,8 @@ class run:
         """What the analysis could not follow, and how often."""
         unmodelled = [(messages.unmodelled(name), count) for name, count in self.it.unmodelled.items()]
         cut = [(messages.cut_off(self.module.path, name), count) for name, count in self.it.cut.items()]
-        return sorted(unmodelled + cut)
+        partly = [(messages.not_followed(self.module.path, name), count) for name, count in self.it.unfinished.items()]
+        return sorted(unmodelled + cut + partly)
 
     def found(self) -> list[Event]:
         return sorted(self.it.events.values(), key=lambda event: (event.at, event.code))

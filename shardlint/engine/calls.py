@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import builtin, callables, classes, containers, lists, matching, mutation, sharding, transforms
+from shardlint.engine import builtin, callables, classes, lists, matching, mutation, sharding, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
-from shardlint.engine.joining import join_all
+from shardlint.engine.inline import in_place
 from shardlint.engine.permutes import permuted
-from shardlint.engine.plain import constant, known
+from shardlint.engine.plain import known
 from shardlint.engine.sharding import collectives, manual_calls, manual_trees
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
@@ -36,11 +36,7 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
-from shardlint.walking import walk
 from shardtypes.lang import Bindings
-
-MAX_DEPTH = 10
-_MAX_RECURSION = 8
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -371,90 +367,6 @@ def _bound_by(
             if bound is not None:
                 return ((frame.module, places[param.name], f"{name!r} of {func.name} is {bound} by this argument"),)
     return ()
-
-
-def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:
-    """Evaluate the body with these arguments."""
-    node = func.node
-    if len(it.stack) >= MAX_DEPTH:
-        return Unknown("calls nested too deep")
-    if any(active is node for _, _, active in it.stack) and not _comes_closer(it.active.get(id(node), []), bound):
-        return Unknown("a recursive call")
-    closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
-    top = closure.parent is None
-    around = (frame.facts, frame.mesh, frame.rules, it.target, it.view, bool(frame.silent))
-    key = (id(node), func.module, tuple(bound.items()), around) if top else None
-    if key is not None and _hashable(key) and key in it.memo:
-        result, it.left = it.memo[key]
-        return containers.copied(result)
-    count = len(it.events)
-    names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
-    inner = Frame(func.module, dict(bound), names, frame.facts, closure, func, silent=frame.silent, in_place=True)
-    inner.mesh, inner.rules = frame.mesh, frame.rules
-    it.stack.append((frame.module, at, node))
-    it.active.setdefault(id(node), []).append(bound)
-    try:
-        for param in node.params:
-            if param.name not in inner.variables and param.default is not None:
-                inner.variables[param.name] = it.evaluate(closure, param.default)
-        if isinstance(node, ir.Lambda):
-            result = it.evaluate(inner, node.body)
-        else:
-            for param in node.params:
-                type_ = resolve(it, param.annotation, func.module)
-                if says_something(type_):
-                    mark = inner.bindings.mark()
-                    if matching.check(
-                        it, type_, inner.variables.get(param.name, Unknown()), inner.bindings, inner.facts, ""
-                    ):
-                        inner.bindings.rollback(mark)
-            ended = it.block(inner, node.body)
-            results = inner.returned if ended else [*inner.returned, constant(None)]
-            result = join_all(results) if results else Unknown("it always raises")
-            if node.is_generator:
-                result = _generated(node, inner.yielded)
-    finally:
-        it.stack.pop()
-        it.active[id(node)].pop()
-    left = inner.variables.get(node.params[0].name) if node.params else None
-    it.left = left if isinstance(left, InstanceValue) else None
-    if key is not None and _hashable(key) and len(it.events) == count:
-        it.memo[key] = (result, it.left)
-    return result
-
-
-def _comes_closer(active: list[dict[str, Value]], bound: dict[str, Value]) -> bool:
-    """Whether a recursive call has a smaller number, or a shorter list, than the one that makes it: it may come to an
-    end."""
-    if not 0 < len(active) < _MAX_RECURSION:
-        return False
-    measures = [(_measure(active[-1].get(name)), _measure(value)) for name, value in bound.items()]
-    return any(before is not None and now is not None and now < before for before, now in measures)
-
-
-def _measure(value: Value | None) -> int | None:
-    if isinstance(value, IntValue):
-        return None if value.size is None else value.size.constant
-    return len(value.items) if isinstance(value, (SequenceValue, DictValue)) else None
-
-
-def _generated(node: ir.Function, items: list[Value]) -> Value:
-    """What iterating over a generator gives: all of it where each ``yield`` is run once."""
-    plain = [s for s in node.body if isinstance(s, ir.ExprStmt) and isinstance(s.value, ir.Opaque)]
-    yields = [n for n in walk(node.body) if isinstance(n, ir.Opaque) and n.what.startswith("Yield")]
-    if any(one.what == "YieldFrom" for one in yields) or not items:
-        return Unknown("a generator")
-    if len(plain) == len(yields) == len(items):
-        return SequenceValue(tuple(items), "list")
-    return CollectionValue(join_all(items))
-
-
-def _hashable(key: object) -> bool:
-    try:
-        hash(key)
-    except TypeError:
-        return False
-    return True
 
 
 def parameter_value(it: Interpreter, frame: Frame, param: ir.Param, type_: Type) -> Value:

@@ -45,7 +45,8 @@ def construct(
     places: tuple[int, ...],
 ) -> Value:  # fmt: skip
     """``Cls(…)`` of a class with an ``__init__`` of its own, or none."""
-    from shardlint.engine.calls import bound_arguments, in_place
+    from shardlint.engine.calls import bound_arguments
+    from shardlint.engine.inline import in_place
     from shardlint.engine.classes import find_method
 
     if find_method(cls, "__new__") is not None or _is_special(cls):
@@ -73,7 +74,7 @@ def completed(it: Interpreter, frame: Frame, instance: InstanceValue, at: int) -
 
 
 def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int) -> InstanceValue:
-    from shardlint.engine.calls import in_place
+    from shardlint.engine.inline import in_place
     from shardlint.engine.classes import find_method
 
     found = find_method(instance.cls, name)
@@ -212,7 +213,7 @@ def _with_sizes(value: Value, change: _Change) -> Value:
 
 
 def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
-    from shardlint.engine.calls import in_place
+    from shardlint.engine.inline import in_place
     from shardlint.engine.classes import find_method
     from shardlint.engine.interpreter import StepLimit
 

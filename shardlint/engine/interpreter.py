@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from shardlint import ir, ops
@@ -17,7 +18,7 @@ from shardlint.events import Event
 from shardlint.logical_rules import RuleList
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
-from shardlint.ops.sharding.explicit import explicit_axes
+from shardlint.ops.sharding.explicit import configured, explicit_axes
 from shardlint.project import CLASSES, Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
     ClassValue,
@@ -46,10 +47,12 @@ class Interpreter:
     """Evaluates function bodies over abstract values and collects events for one module at a time."""
 
     def __init__(
-        self, project: Project, mesh: Mapping[str, int | None] | None = None, rules: Sequence[RuleList] = ()
-    ) -> None:
+        self, project: Project, mesh: Mapping[str, int | None] | None = None, rules: Sequence[RuleList] = (),
+        explicit: Sequence[str] | bool = (),
+    ) -> None:  # fmt: skip
         self.project = project
         self.mesh = dict(mesh or {})
+        self.configured = configured(self.mesh, explicit)  # the configured mesh, where it has explicit axes
         self.rules = tuple(rules)
         self.placements: dict[int, Placement] = {}
         self.misnamed: set[tuple[str, int]] = set()  # logical names that were found wrong; what follows is not told
@@ -67,7 +70,8 @@ class Interpreter:
         self.memo: dict[object, tuple[Value, Value | None]] = {}
         self.left: Value | None = None  # the instance that the last method evaluated in place left behind
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
-        self.steps = 0
+        self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often
+        self.steps, self.limit = 0, MAX_STEPS
         self.counter = 0
         self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known
         self.explicit: MeshValue | None = None  # with explicit axes, on which the function under analysis runs
@@ -77,8 +81,30 @@ class Interpreter:
 
     def step(self) -> None:
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > self.limit:
             raise StepLimit
+
+    def left_steps(self) -> int:
+        """How many steps what is being evaluated may still take."""
+        return self.limit - self.steps
+
+    @contextmanager
+    def at_most(self, steps: int) -> Iterator[None]:
+        """What is evaluated here may take no more steps than these."""
+        before, self.limit = self.limit, min(self.limit, self.steps + steps)
+        try:
+            yield
+        finally:
+            self.limit = before
+
+    @contextmanager
+    def entered(self, call: tuple[str, int, ir.Function | ir.Lambda]) -> Iterator[None]:
+        """A call that is being evaluated, for as long as it is."""
+        self.stack.append(call)
+        try:
+            yield
+        finally:
+            self.stack.pop()
 
     def fresh(self, name: str) -> Size:
         """A size that nothing explains."""
@@ -182,7 +208,7 @@ class Interpreter:
             self.modules[module] = frame
             source = self.project.module(module)
             if source is not None:
-                steps, self.steps = self.steps, 0
+                (steps, limit), (self.steps, self.limit) = (self.steps, self.limit), (0, MAX_STEPS)
                 view, self.view = self.view, None
                 frame.checking = module == self.target
                 try:
@@ -191,7 +217,7 @@ class Interpreter:
                     frame.variables.clear()
                     self.cut[f"module {module}"] = 1
                 finally:
-                    self.steps, self.view = steps, view
+                    self.steps, self.limit, self.view = steps, limit, view
                 for name in _global_names(source.body):
                     frame.variables[name] = Unknown("assigned by a function")
         return frame

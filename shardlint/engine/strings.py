@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 
+_SUBSCRIPTS: frozenset[type[ir.Node]] = frozenset({ir.Subscript})
+_CONSTANTS: frozenset[type[ir.Node]] = frozenset({ir.Const})
+
+
 def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:
     """Report on every shape string of the module."""
-    for node in walk(module.body):
+    for node in walk(module.body, _SUBSCRIPTS):
         if isinstance(node, ir.Subscript):
             found = it.resolve_static(node.obj, module.name) if isinstance(node.obj, (ir.Name, ir.Attr)) else None
             if isinstance(found, ExternalValue):
@@ -82,22 +86,22 @@ def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module:
     for param in node.params:
         elsewhere.add(param.name)
         elsewhere |= _names(it, resolve(it, param.annotation, module))
-    inside = {
-        text
-        for n in walk(node.body)
-        if isinstance(n, ir.Const) and isinstance(n.value, str)
-        for text in _words(n.value)
-    }
     for array in promised:
         for dim in array.shape.dims if array.shape is not None else ():
             name = dim.name if dim.kind == "size" else None
-            if name is None or name in elsewhere or name in inside:
+            if name is None or name in elsewhere:
                 continue
             near = sorted(other for other in elsewhere if _slip(name, other))
-            if near:
+            if near and name not in _said(node.body):
                 span = (dim.span.start, dim.span.start + len(name))
                 message = f"only the result of {node.name} has a dimension {name!r}; did you mean {near[0]!r}?"
                 it.report(frame, "ST105", array.at, message, span=span)
+
+
+def _said(body: tuple[ir.Stmt, ...]) -> set[str]:
+    """The words in the strings of a function."""
+    texts = (n.value for n in walk(body, _CONSTANTS) if isinstance(n, ir.Const))
+    return {word for text in texts if isinstance(text, str) for word in _words(text)}
 
 
 def check_result_alias(it: Interpreter, frame: Frame, array: ArrayType, value: ArrayValue) -> None:

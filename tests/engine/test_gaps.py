@@ -44,6 +44,13 @@ def test_a_function_that_takes_too_many_steps_is_named() -> None:
     assert [event.code for event in found.found()] == ["ST204"]
 
 
+def test_calls_that_take_too_many_steps_leave_the_rest_to_be_checked() -> None:
+    calls = "def g(x: f32['B M'], w: f32['F M']):\n    f(x)\n    y = f(w)\n    return x @ w, y\n"
+    found = analysis(LONG + "\nfrom shardtypes import f32\n" + calls)
+    assert ("not followed to the end: f called from example.py", 2) in found.gaps()
+    assert [event.code for event in found.found()] == ["ST204"]
+
+
 def test_the_user_is_told_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -184,7 +184,7 @@ def of_helper(
     """What a call of an annotated helper gives: shaped and split as its signature says, over other axes what its
     body makes of the arguments. The helper itself is checked in this view, too."""
     from shardlint.engine import matching
-    from shardlint.engine.calls import in_place
+    from shardlint.engine.inline import in_place
 
     node = func.node
     if it.view is None or isinstance(node, ir.Lambda) or node.is_generator or node.is_async:

@@ -1,0 +1,154 @@
+"""Evaluation of a function's body for one call: remembered, bounded in depth, in recursion and in steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine import containers, matching
+from shardlint.engine.annotations import resolve
+from shardlint.engine.frames import Frame
+from shardlint.engine.joining import join_all
+from shardlint.engine.plain import constant
+from shardlint.engine.types import says_something
+from shardlint.values import (
+    ClassValue,
+    CollectionValue,
+    DictValue,
+    DTypeValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    IntValue,
+    Literal,
+    ModuleValue,
+    ScalarValue,
+    SequenceValue,
+    StringValue,
+    Unknown,
+    Value,
+)
+from shardlint.walking import walk
+from shardtypes.lang import Bindings, Facts
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+MAX_DEPTH = 10
+_MAX_RECURSION = 8
+_FEWEST_STEPS = 40  # of a call: less is not worth the beginning
+_OWN_STEPS = 4000  # of the function under analysis, besides those of what it calls
+_MANY_STEPS = 1000  # what takes more than these is not tried again
+_SIZELESS = (Literal, StringValue, ExternalValue, FunctionValue, ClassValue, DTypeValue, ModuleValue, ScalarValue)
+
+
+def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:
+    """The result of the body with these arguments; ``it.left`` is what it leaves of its first one, if an instance."""
+    node = func.node
+    if len(it.stack) >= MAX_DEPTH:
+        return Unknown("calls nested too deep")
+    if any(active is node for _, _, active in it.stack) and not _comes_closer(it.active.get(id(node), []), bound):
+        return Unknown("a recursive call")
+    closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
+    top = closure.parent is None
+    facts = Facts() if top and all(map(_has_no_size, bound.values())) else frame.facts
+    around = (facts, frame.mesh, frame.rules, it.target, it.view, bool(frame.silent))
+    key = (id(node), func.module, tuple(bound.items()), around) if top else None
+    if key is not None and not _hashable(key):
+        key = None
+    if key in it.memo:
+        result, it.left = it.memo[key]
+        return containers.copied(result)
+    count = len(it.events)
+    names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
+    inner = Frame(func.module, dict(bound), names, facts, closure, func, silent=frame.silent, in_place=True)
+    inner.mesh, inner.rules = frame.mesh, frame.rules
+    share = (it.left_steps() - (_OWN_STEPS if len(it.stack) < 2 else _FEWEST_STEPS)) * 3 // 4
+    found = None
+    if share >= _FEWEST_STEPS:
+        with it.at_most(share), it.entered((frame.module, at, node)):
+            it.active.setdefault(id(node), []).append(bound)
+            found = _bounded(it, inner, func, closure)
+            it.active[id(node)].pop()
+    if found is None:
+        it.unfinished[func.name] = it.unfinished.get(func.name, 0) + 1
+        it.left = None
+        result = Unknown("too long to follow")
+    else:
+        result = found
+        left = inner.variables.get(node.params[0].name) if node.params else None
+        it.left = left if isinstance(left, InstanceValue) else None
+    if key is not None and len(it.events) == count and (found is not None or share >= _MANY_STEPS):
+        it.memo[key] = (result, it.left)
+    return result
+
+
+def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame) -> Value | None:
+    """The result; None where it takes more steps than it may."""
+    from shardlint.engine.interpreter import StepLimit
+
+    node, view, explicit = func.node, it.view, it.explicit
+    depth, active = len(it.stack), {key: len(calls) for key, calls in it.active.items()}
+    try:
+        for param in node.params:
+            if param.name not in inner.variables and param.default is not None:
+                inner.variables[param.name] = it.evaluate(closure, param.default)
+        if isinstance(node, ir.Lambda):
+            return it.evaluate(inner, node.body)
+        for param in node.params:
+            type_ = resolve(it, param.annotation, func.module)
+            if says_something(type_):
+                mark = inner.bindings.mark()
+                given = inner.variables.get(param.name, Unknown())
+                if matching.check(it, type_, given, inner.bindings, inner.facts, ""):
+                    inner.bindings.rollback(mark)
+        ended = it.block(inner, node.body)
+        results = inner.returned if ended else [*inner.returned, constant(None)]
+        if node.is_generator:
+            return _generated(node, inner.yielded)
+        return join_all(results) if results else Unknown("it always raises")
+    except StepLimit:
+        del it.stack[depth:]
+        for key, calls in it.active.items():
+            del calls[active.get(key, 0) :]
+        it.view, it.explicit = view, explicit
+        return None
+
+
+def _has_no_size(value: Value) -> bool:
+    """Whether nothing that is known of sizes matters to a value."""
+    return isinstance(value, _SIZELESS) or (isinstance(value, Unknown) and value.size is None)
+
+
+def _comes_closer(active: list[dict[str, Value]], bound: dict[str, Value]) -> bool:
+    """Whether a recursive call has a smaller number, or a shorter list, than the one that makes it: it may come to an
+    end."""
+    if not 0 < len(active) < _MAX_RECURSION:
+        return False
+    measures = [(_measure(active[-1].get(name)), _measure(value)) for name, value in bound.items()]
+    return any(before is not None and now is not None and now < before for before, now in measures)
+
+
+def _measure(value: Value | None) -> int | None:
+    if isinstance(value, IntValue):
+        return None if value.size is None else value.size.constant
+    return len(value.items) if isinstance(value, (SequenceValue, DictValue)) else None
+
+
+def _generated(node: ir.Function, items: list[Value]) -> Value:
+    """What iterating over a generator gives: all of it where each ``yield`` is run once."""
+    plain = [s for s in node.body if isinstance(s, ir.ExprStmt) and isinstance(s.value, ir.Opaque)]
+    yields = [n for n in walk(node.body) if isinstance(n, ir.Opaque) and n.what.startswith("Yield")]
+    if any(one.what == "YieldFrom" for one in yields) or not items:
+        return Unknown("a generator")
+    if len(plain) == len(yields) == len(items):
+        return SequenceValue(tuple(items), "list")
+    return CollectionValue(join_all(items))
+
+
+def _hashable(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
