@@ -119,5 +119,5 @@ def f(x):
     return first, other
 """
     shown, _ = types(tmp_path, monkeypatch, text)
-    assert shown["first"].startswith("unknown")
+    assert shown["first"] == "[float32['3']]"
     assert shown["other"].startswith("unknown")

@@ -126,7 +126,8 @@ class _Check:
         required = sum(p.required for p in parameters)
         if len(ins.items) < required or (len(ins.items) > len(parameters) and not found.variadic):
             many = f"{required}" if required == len(parameters) else f"{required} to {len(parameters)}"
-            text = f"{name} has {_entries(len(ins.items))}, {found.name} takes {many}"
+            beside = " beside its static arguments" if len(parameters) < count else ""
+            text = f"{name} has {_entries(len(ins.items))}, {found.name} takes {many}{beside}"
             self.site.report("ST307", self._at(operand), text)
             return
         values = [p.value for p in parameters[: len(ins.items)]]
