@@ -52,6 +52,8 @@ _PYTHON: dict[str, Callable[[Any, Any], object]] = {
     "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+#: What no tuple has with a number.
+_ARITHMETIC = frozenset({"-", "/", "//", "%", "**", "@"})
 
 
 def binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
@@ -181,7 +183,18 @@ def _number(value: object) -> Value:
 MAX_ITEMS = 1000
 
 
+def _no_arithmetic(op: str, left: Value, right: Value) -> None:
+    """A tuple of sizes has neither a half nor a difference: one of them was meant."""
+    for index, (one, other) in enumerate(((left, right), (right, left))):
+        sizes = isinstance(one, SequenceValue) and one.kind == "tuple" and one.names is None and one.items
+        if sizes and isinstance(other, IntValue) and op in _ARITHMETIC:
+            if all(isinstance(item, IntValue) for item in sizes):
+                message = f"{op}: one operand is a number, the other a tuple of {len(sizes)}"
+                raise OpError("ST204", message, {}, index)
+
+
 def _sequence_binary(op: str, left: Value, right: Value) -> Value:
+    _no_arithmetic(op, left, right)
     if isinstance(left, SequenceValue) and isinstance(right, SequenceValue) and left.kind == right.kind == "set":
         return _set_binary(op, left, right)
     if op == "+" and isinstance(left, SequenceValue) and isinstance(right, SequenceValue):

@@ -10,6 +10,7 @@ class PendingSumUsed(Rule):
     Reports a sum that is still spread over the devices and is used as if it were complete: given to a non-linear
     function, multiplied by another such sum, or returned from `shard_map`, `typed_shard_map` or `pmap`. A value that
     merely differs between devices is reported where it leaves as if it were the same on all of them.
+    On explicit axes it speaks of sums that were asked for with `out_sharding=P(…, unreduced={…})`.
 
     ## Why is this bad
 
