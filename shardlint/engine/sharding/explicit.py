@@ -25,11 +25,13 @@ def in_force(frame: Frame) -> MeshValue | None:
 
 
 def of_function(it: Interpreter, closure: Frame) -> MeshValue | None:
-    """The mesh that a function runs on which is checked by itself: the one that its module puts in force for good.
+    """The mesh that a function runs on which is checked by itself: the one that its module puts in force for good, else
+    the one of the settings.
 
     None where some module may run it with other axis types.
     """
-    return closure.mesh if explicit_axes(closure.mesh) and not it.project.some_outline("switches_axes") else None
+    mesh = closure.mesh if closure.mesh is not None else it.configured
+    return mesh if explicit_axes(mesh) and not it.project.some_outline("switches_axes") else None
 
 
 def promised(it: Interpreter, value: ArrayValue) -> ArrayValue:
