@@ -8,7 +8,7 @@ from shardlint import ir
 from shardlint.engine import instances, matching
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import is_tree
-from shardlint.engine.types import AnyType
+from shardlint.engine.types import AnyType, Type
 from shardlint.values import (
     ClassValue,
     Dimension,
@@ -297,11 +297,17 @@ def construct(
             made.append((name, _default(it, module, node.value)))
         else:
             made.append((name, Unknown("not given")))
-    made = [(name, matching.refine(it, types[name], value, bindings)) for name, value in made]
+    made = [(name, _refined(it, cls, name, types[name], value, bindings)) for name, value in made]
     front = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in prefix)
     if front:
         return InstanceValue(cls, tuple(made), front, exact=True)
     return instances.completed(it, frame, InstanceValue(cls, tuple(made), exact=True), at)
+
+
+def _refined(it: Interpreter, cls: ClassValue, name: str, type_: Type, value: Value, bindings: Bindings) -> Value:
+    """What a field holds: what it was given, or else what its annotation says of it."""
+    refined = matching.refine(it, type_, value, bindings)
+    return matching.number_field(it, cls, name, refined) if isinstance(value, Unknown) else refined
 
 
 def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:

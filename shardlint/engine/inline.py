@@ -45,6 +45,8 @@ _SIZELESS = (Literal, StringValue, ExternalValue, FunctionValue, ClassValue, DTy
 def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:
     """The result of the body with these arguments; ``it.left`` is what it leaves of its first one, if an instance."""
     node = func.node
+    if isinstance(node, ir.Function) and _is_stub(node):
+        return Unknown("a function without a body")
     if len(it.stack) >= MAX_DEPTH:
         return Unknown("calls nested too deep")
     if any(active is node for _, _, active in it.stack) and not _comes_closer(it.active.get(id(node), []), bound):
@@ -113,6 +115,11 @@ def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame)
             del calls[active.get(key, 0) :]
         it.view, it.explicit = view, explicit
         return None
+
+
+def _is_stub(node: ir.Function) -> bool:
+    """Whether a body is but a docstring or ``...``, as those of protocols are."""
+    return all(isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Const) for one in node.body)
 
 
 def _has_no_size(value: Value) -> bool:
