@@ -116,8 +116,12 @@ def _groups(instruction: Message, kind: str, devices: int) -> tuple[Group, ...] 
 
 
 def _iota_groups(iota: Message) -> tuple[Group, ...]:
-    order = np.arange(math.prod(iota.numbers(3))).reshape(iota.numbers(3)).transpose(iota.numbers(4))
+    order = _iota(iota.numbers(3), iota.numbers(4))
     return _rows(order.reshape(iota.number(1), iota.number(2)))
+
+
+def _iota(shape: list[int], order: list[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return np.arange(math.prod(shape)).reshape(shape).transpose(order or range(len(shape)))
 
 
 def _mesh_groups(listed: Message) -> tuple[Group, ...] | None:
@@ -125,8 +129,11 @@ def _mesh_groups(listed: Message) -> tuple[Group, ...] | None:
     if mesh is None:
         return None
     sizes = [axis.number(2) for axis in mesh.messages(1)]
-    ids = mesh.numbers(2) or list(range(math.prod(sizes)))
-    if len(ids) != math.prod(sizes):
+    ids = mesh.numbers(2)
+    if (iota := mesh.message(3)) is not None:  # the devices in order, as a grid whose dimensions are transposed
+        ids = [int(i) for i in _iota(iota.numbers(1), iota.numbers(2)).ravel()]
+    ids = ids or list(range(math.prod(sizes)))
+    if len(ids) != math.prod(sizes) or not mesh.fields.keys() <= {1, 2, 3}:
         return None
     # An axis may take part with a slice of itself: (part before, part that talks, part after).
     shape: list[tuple[int, int, int]] = [(size, 1, 1) for size in sizes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -98,3 +99,16 @@ def test_pictures(auto_mesh: Mesh, explicit_mesh: Mesh) -> None:
     assert "replicated over d" in rows and "dimension 0 over t" in rows
     wide = jax.sharding.AbstractMesh((4096,), ("d",))
     assert "4,096 parts" in st.layout(f32["8192/d"], mesh=wide)._repr_html_()
+
+
+@pytest.mark.parametrize("entries", [("t",), (("t", "d"),), ("t", "d"), (None, ("d", "t")), ("d", "t")], ids=str)
+def test_collectives_name_the_axes_that_split_the_argument(auto_mesh: Mesh, entries: tuple[Any, ...]) -> None:
+    """In whatever order: the compiler names the devices of a group in several ways, one for each order."""
+    x = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(auto_mesh, P(*entries)))
+    wanted = {axis for entry in entries for axis in (entry if isinstance(entry, tuple) else (entry,)) if axis}
+    whole = NamedSharding(auto_mesh, P())
+    with jax.set_mesh(auto_mesh):
+        for f in (jax.jit(lambda x: jnp.sin(x), out_shardings=whole), jax.jit(lambda x: x.sum())):
+            found = [entry.axes for entry in st.explain(f, x).collectives]
+            assert None not in found
+            assert {axis for axes in found for axis in axes or ()} == wanted
