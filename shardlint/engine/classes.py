@@ -237,8 +237,8 @@ def local(it: Interpreter, frame: Frame, node: ir.Class) -> ClassValue:
 def run_module(
     it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
 ) -> Value | None:
-    """``module.apply(variables, …)``, ``init(rngs, …)``, ``init_with_output``: what ``__call__`` gives, and variables that
-    are not known. None for any other function."""
+    """``module.apply(variables, …)``, ``init(rngs, …)``, ``init_with_output``: what ``__call__`` gives, and variables
+    that are not known. None for any other function."""
     from shardlint.engine.calls import call
 
     name = qualname.removeprefix(f"{_MODULE}.")

@@ -46,8 +46,8 @@ def construct(
 ) -> Value:  # fmt: skip
     """``Cls(…)`` of a class with an ``__init__`` of its own, or none."""
     from shardlint.engine.calls import bound_arguments
-    from shardlint.engine.inline import in_place
     from shardlint.engine.classes import find_method
+    from shardlint.engine.inline import in_place
 
     if find_method(cls, "__new__") is not None or _is_special(cls):
         return Unknown(f"an instance of {cls.name}")
@@ -74,8 +74,8 @@ def completed(it: Interpreter, frame: Frame, instance: InstanceValue, at: int) -
 
 
 def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int) -> InstanceValue:
-    from shardlint.engine.inline import in_place
     from shardlint.engine.classes import find_method
+    from shardlint.engine.inline import in_place
 
     found = find_method(instance.cls, name)
     if found is None or len(found[0].params) != 1:
@@ -213,8 +213,8 @@ def _with_sizes(value: Value, change: _Change) -> Value:
 
 
 def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
-    from shardlint.engine.inline import in_place
     from shardlint.engine.classes import find_method
+    from shardlint.engine.inline import in_place
     from shardlint.engine.interpreter import StepLimit
 
     if _is_special(cls):
