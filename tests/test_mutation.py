@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mutation.cases import Case, Finding
-from benchmarks.mutation.evaluation import Baseline, Truth
+from benchmarks.mutation.evaluation import Baseline, Truth, truths
 from benchmarks.mutation.mutants import Mutant, Program, mutants
 from benchmarks.mutation.report import Results
 from benchmarks.mutation.translate import translate
@@ -65,6 +65,44 @@ def test_truth_tells_wrong_mutants_from_equivalent_ones(program: Program) -> Non
     assert verdict('"B Q D" -> "Q B D"') == ("wrong", [("scored", 11)])
     assert verdict('"bqd,bkd->bqk" -> "bqd,bkd->bkq"')[0] == "wrong"
     assert verdict("-1 -> -2")[0] == "right"
+
+
+SHARDED = '''"""A sharded program."""
+
+from jax import lax
+from shardtypes import f32, pytree_dataclass, typed_shard_map
+
+
+@pytree_dataclass
+class Weights:
+    up: f32["M F/t"]
+    down: f32["F/t M"]
+
+
+@typed_shard_map
+def layer(x: f32["B/d M"], w: Weights) -> f32["B/d M"]:
+    hidden: f32["B/d F/t"] = x @ w.up
+    return x + lax.psum(hidden @ w.down, "t")
+'''
+
+
+def test_truth_of_shardings_is_what_one_device_computes(tmp_path: Path) -> None:
+    path = tmp_path / "sharded.py"
+    path.write_text(SHARDED)
+    program = Program("sharded", tmp_path, {"sharded": path})
+    made = {m.what: m for m in mutants(program, ["sharding"], 0, 100)}
+    changes = [
+        'lax.psum(hidden @ w.down, "t") -> (hidden @ w.down)',
+        'x + lax.psum(hidden @ w.down, "t") -> lax.psum(hidden @ w.down + x, "t")',
+        '"B/d F/t" -> "B/d F"',
+        '"F/t M" -> "F M/t"',
+    ]
+    cases = [Case(0, program, None), *(Case(1 + i, program, made[what]) for i, what in enumerate(changes))]
+    first, verdicts = truths(cases, "numbers", 120)
+    assert first.runs == {"sharded.layer": ["layer"]}
+    assert [verdicts[case.number].verdict for case in cases[1:]] == ["wrong"] * 4
+    # Nothing is computed wrongly here, but the annotation is not kept.
+    assert verdicts[3].why.startswith("BrokenPromise")
 
 
 def test_translation_for_each_peer() -> None:

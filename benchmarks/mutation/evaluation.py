@@ -63,8 +63,8 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            with self._process as process:  # closes the pipes, too
+                process.kill()
             self._process = None
 
     def _start(self, baseline: bool) -> Any:

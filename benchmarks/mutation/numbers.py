@@ -66,7 +66,8 @@ def runs(modules: Mapping[str, types.ModuleType]) -> tuple[dict[str, Run], float
     found: dict[str, Run] = {}
     for module, loaded in modules.items():
         for name, value in vars(loaded).items():
-            if callable(value) and getattr(value, "__module__", None) == module and not name.startswith("_"):
+            own = getattr(value, "__module__", None) == module and not name.startswith("_")
+            if own and callable(value) and not isinstance(value, type):
                 found[f"{module}.{name}"] = lambda d, t, f=value: _annotated(f, d, t, has_layouts(modules))
     return found, 1e-4
 
