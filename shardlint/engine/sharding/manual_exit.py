@@ -42,7 +42,7 @@ def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
     if region is None:
         _undeclared(it, frame, expr, value)
     findings = list(_of_region(it, region, frame, value) if region is not None else _of_helper(value))
-    if region is None:  # nothing that was told where it left the region
+    if region is None and frame.parent is not None and frame.parent.region is not None:  # told where that was left
         findings = [one for one in findings if not {place[:2] for place in one.related} & it.misnamed]
     if not findings:
         return
