@@ -215,6 +215,12 @@ def result_dtype(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext)
     return name, weak
 
 
+def common_float(*operands: ArrayValue) -> str | None:
+    """The dtype of operands that are all of one floating dtype, none weak: most functions keep it. None for others."""
+    alike = len({operand.dtype for operand in operands}) == 1 and not any(operand.weak for operand in operands)
+    return operands[0].dtype if alike and dtypes.is_kind(operands[0].dtype, "floating") else None
+
+
 def elementwise(
     call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, *, kind: str = "nonlinear", code: str = "ST204"
 ) -> ArrayValue:

@@ -54,12 +54,14 @@ def unary(call: Call) -> Value:
         return with_dtype(out, None)
     if call.last == "is_finite":
         return with_dtype(out, "bool")
-    if not dtypes.is_kind(value.dtype, "floating"):
+    bits = call.last in _BITS or call.last in ("abs", "sign", "neg", "square")
+    if not dtypes.is_kind(value.dtype, "floating", *(("signed", "unsigned") if bits else ())):
         return with_dtype(out, None)
     return with_dtype(out, value.dtype, value.weak)
 
 
 _COMPARING = frozenset("eq ne lt le gt ge".split())
+_FLOATING = frozenset("pow atan2 nextafter igamma igammac polygamma zeta complex".split())
 
 
 @model("x, y", *names("jax.lax", "add sub mul div rem max min pow atan2 nextafter bitwise_and bitwise_or bitwise_xor "
@@ -81,7 +83,8 @@ def binary(call: Call) -> Value:
     if x.dtype in dtypes.CONCRETE and y.dtype in dtypes.CONCRETE and x.dtype != y.dtype and not (x.weak or y.weak):
         if call.last != "pow":
             raise OpError("ST212", f"{call.name}: {x.dtype} and {y.dtype}; jax.lax does not promote, cast one")
-    dtype = x.dtype if x.dtype == y.dtype and dtypes.is_kind(x.dtype, "floating") and x.weak == y.weak else None
+    kinds = ("floating",) if call.last in _FLOATING else ("floating", "signed", "unsigned")
+    dtype = x.dtype if x.dtype == y.dtype and dtypes.is_kind(x.dtype, *kinds) and x.weak == y.weak else None
     if call.last == "complex":
         dtype = None
     elif call.last in _COMPARING:
@@ -168,7 +171,7 @@ def view(call: Call) -> Value:
     name, given = dtype_argument(call, call["dtype"])
     old, new = (dtypes.bits(dtype) if dtype in dtypes.CONCRETE else None for dtype in (value.dtype, name))
     if not given or (old is not None and old == new and "complex" not in f"{value.dtype} {name}"):
-        return with_dtype(value, name) if given else value
+        return with_dtype(value, None if value.weak else name) if given else value
     return with_dtype(with_dims(value, None), None)
 
 
@@ -187,7 +190,8 @@ def reduce(call: Call) -> Value:
         raise UnknownArgument  # releases differ
     axes = axes_argument(call, call["axes"], value) or ()
     dims = tuple(dim for i, dim in enumerate(value.dims) if i not in axes)
-    usual = dtypes.is_kind(value.dtype, "floating") and not call.last.endswith(("and", "or", "xor"))
+    bits = call.last.endswith(("and", "or", "xor"))
+    usual = dtypes.is_kind(value.dtype, "signed", "unsigned", *(() if bits else ("floating",)))
     out = value if call.last == "reduce_sum" else cleared(value)
     return with_dtype(with_dims(out, dims), value.dtype if usual and not value.weak else None)
 

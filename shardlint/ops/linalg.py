@@ -14,6 +14,7 @@ from shardlint.ops.arrays import (
     as_array,
     broadcast_dimension,
     broadcast_dims,
+    common_float,
     different,
     result_dtype,
     same,
@@ -252,13 +253,13 @@ def norm(call: Call) -> Value:
     dims = reduced_dims(call, value, call["axis"], call["keepdims"])
     if is_none(call["axis"]) and not is_none(call["ord"]):
         dims = None  # which ranks are fine depends on ord
-    return _made(value, dims, None)
+    return _made(value, dims, common_float(value) if is_none(call["ord"]) else None)
 
 
 @model("x, *, axis=None, keepdims=False, ord=2", f"{NP}.vector_norm")
 def vector_norm(call: Call) -> Value:
     value = array(call, "x")
-    return _made(value, reduced_dims(call, value, call["axis"], call["keepdims"]), None)
+    return _made(value, reduced_dims(call, value, call["axis"], call["keepdims"]), common_float(value))
 
 
 @model("x, *, keepdims=False, ord='fro'", f"{NP}.matrix_norm")
@@ -267,7 +268,8 @@ def matrix_norm(call: Call) -> Value:
     keep = static_bool(call["keepdims"])
     if keep is None:
         raise UnknownArgument
-    return _made(value, (*dims[:-2], *[Dimension(ONE, ())] * 2) if keep else dims[:-2], None)
+    usual = common_float(value) == "float32"
+    return _made(value, (*dims[:-2], *[Dimension(ONE, ())] * 2) if keep else dims[:-2], "float32" if usual else None)
 
 
 @model("arrays, *, precision=None", f"{NP}.multi_dot")

@@ -9,6 +9,7 @@ from shardlint.ops.arrays import (
     arrays,
     as_array,
     broadcast_dims,
+    common_float,
     different,
     dtype_argument,
     one_axis,
@@ -53,7 +54,8 @@ def logmeanexp(call: Call) -> Value:
     value = array(call, "x")
     if not is_none(call["where"]):
         return UNKNOWN_ARRAY
-    return with_dtype(with_dims(cleared(value), reduced_dims(call, value, call["axis"], call["keepdims"])), None)
+    dims = reduced_dims(call, value, call["axis"], call["keepdims"])
+    return with_dtype(with_dims(cleared(value), dims), common_float(value))
 
 
 @model("x, axis=-1", "jax.nn.glu")
@@ -61,12 +63,13 @@ def glu(call: Call) -> Value:
     value = to_inexact(cleared(array(call, "x")), call.ctx)
     if value.dims is None:
         return value
+    name = common_float(array(call, "x"))
     axis = one_axis(call, call["axis"], len(value.dims), value)
     size = value.dims[axis].size
     if size is not None and size.constant is not None and size.constant % 2:
         raise OpError("ST206", f"{call.name}: dimension {axis} of {shown(value)} is odd")
     half = Dimension(None if size is None else size // 2)
-    return with_dtype(with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), None)
+    return with_dtype(with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), name)
 
 
 @model("query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, query_seq_lengths=None, "

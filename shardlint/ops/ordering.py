@@ -80,7 +80,8 @@ def cumulate(call: Call) -> Value:
     value = array(call, "operand")
     checked_axis(call, value, call["axis"], negative=False)
     out = value if call.last == "cumsum" else cleared(value)
-    usual = dtypes.is_kind(value.dtype, "floating") and not value.weak
+    kinds = ("floating",) if call.last == "cumlogsumexp" else ("floating", "signed", "unsigned")
+    usual = dtypes.is_kind(value.dtype, *kinds) and not value.weak
     return with_dtype(out, value.dtype if usual else None)
 
 

@@ -17,7 +17,7 @@ def segment(call: Call) -> Value:
     if dtypes.is_kind(ids.dtype, "floating", "complex"):
         raise OpError("ST212", f"{call.name}: segment ids are integers, got {ids.dtype}", operand=1)
     out = with_dtype(data if call.last == "segment_sum" else cleared(data), None)
-    usual = dtypes.is_kind(data.dtype, "floating") and not data.weak
+    usual = dtypes.is_kind(data.dtype, "floating", "signed", "unsigned") and not data.weak
     out = with_dtype(out, data.dtype if usual else None)
     if data.dims is None or ids.dims is None:
         return with_dims(out, None)

@@ -52,4 +52,7 @@ def distribution(call: Call) -> Value:
         return UNKNOWN_ARRAY
     given = [*args.items, *(value for _, value in kwargs.items)]
     operands = [as_array(value, call.ctx.x64) or UNKNOWN_ARRAY for value in given]
-    return with_dtype(elementwise(call.name, operands, call.ctx), None) if operands else UNKNOWN_ARRAY
+    if not operands:
+        return UNKNOWN_ARRAY
+    out = elementwise(call.name, operands, call.ctx)
+    return with_dtype(out, "float32" if out.dtype == "float32" and not out.weak else None)

@@ -10,6 +10,7 @@ from shardlint.ops.arrays import (
     arrays,
     as_array,
     checked_axis,
+    common_float,
     different,
     elementwise,
     number_kind,
@@ -131,16 +132,17 @@ def covariance(call: Call) -> Value:
     rows = static_bool(call["rowvar"])
     if value.dims is None or rows is None or not is_none(call["y"]):
         return UNKNOWN_ARRAY
+    name = common_float(value) if is_none(call["dtype"]) else None
     if len(value.dims) > 2:
         raise OpError("ST208", f"{call.name}: {shown(value)} has more than 2 dimensions")
     if len(value.dims) < 2:
-        return ArrayValue((), None) if value.dims else UNKNOWN_ARRAY
+        return ArrayValue((), name) if value.dims else UNKNOWN_ARRAY
     count = seen_size(value, 0 if rows else 1)
     if count == 1:
-        return ArrayValue((), None)
+        return ArrayValue((), name)
     if count is None or count.constant is None or any(dim.size == 0 for dim in value.dims):
         return UNKNOWN_ARRAY  # a single variable gives a scalar
-    return ArrayValue((Dimension(count, ()), Dimension(count, ())), None)
+    return ArrayValue((Dimension(count, ()), Dimension(count, ())), name)
 
 
 @model("a, n=1, axis=-1, prepend=None, append=None", "jax.numpy.diff")
@@ -194,7 +196,7 @@ def gradient(call: Call) -> Value:
             raise OpError("ST206", f"{call.name}: {what}")
     if not axes:
         raise UnknownArgument
-    out = with_dtype(cleared(value), None)
+    out = with_dtype(cleared(value), common_float(value))
     return out if len(axes) == 1 else SequenceValue((out,) * len(axes), "list")
 
 
@@ -204,7 +206,9 @@ def trapezoid(call: Call) -> Value:
     axis = checked_axis(call, value, call["axis"])
     if value.dims is None or axis is None or not is_none(call["x"]) or not is_number(call["dx"]):
         return UNKNOWN_ARRAY
-    return with_dtype(with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]), None)
+    if seen_size(value, axis) == 0:
+        raise UnknownArgument
+    return with_dtype(with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]), common_float(value))
 
 
 @model("x, xp, fp, left=None, right=None, period=None", "jax.numpy.interp")
@@ -218,7 +222,8 @@ def interp(call: Call) -> Value:
     value = array(call, "x")
     if any(not is_none(call[name]) for name in ("left", "right", "period")) or (xp.dims and xp.dims[0].size == 0):
         return UNKNOWN_ARRAY
-    return with_dtype(cleared(value), None)
+    usual = common_float(value, xp, fp) == "float32"
+    return with_dtype(cleared(value), "float32" if usual else None)
 
 
 @model("p, x, *, unroll=16", "jax.numpy.polyval")
@@ -241,7 +246,8 @@ def polyfit(call: Call) -> Value:
     if len(y.dims) not in (1, 2) or (degree.constant or 0) < 0:
         raise UnknownArgument
     _same_length(call, x, y)
-    return ArrayValue((Dimension(degree + 1, ()), *y.dims[1:]), None)
+    usual = common_float(x, y) == "float32"
+    return ArrayValue((Dimension(degree + 1, ()), *y.dims[1:]), "float32" if usual else None)
 
 
 _CONVOLVE = "*, precision=None, preferred_element_type=None"
@@ -268,11 +274,11 @@ def convolve(call: Call) -> Value:
             length = ONE
         else:
             length = Size.maximum(n, m) - Size.minimum(n, m) + 1
-    return ArrayValue((Dimension(length, ()),), None)
+    return ArrayValue((Dimension(length, ()),), common_float(a, v) if is_none(call["preferred_element_type"]) else None)
 
 
 @model("p, discont=None, axis=-1, period=6.283185307179586", "jax.numpy.unwrap")
 def unwrap(call: Call) -> Value:
     value = array(call, "p")
     checked_axis(call, value, call["axis"])
-    return UNKNOWN_ARRAY if value.dims == () else with_dtype(cleared(value), None)
+    return UNKNOWN_ARRAY if value.dims == () else with_dtype(cleared(value), common_float(value))
