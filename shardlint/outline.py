@@ -52,7 +52,9 @@ class Outline:
     switches_axes: bool = False
 
 
-_TELLING: frozenset[type[ir.Node]] = frozenset({ir.Class, ir.Assign, ir.Delete, ir.AugAssign, ir.AnnAssign, ir.Call, ir.Name, ir.Attr})
+_TELLING: frozenset[type[ir.Node]] = frozenset(
+    {ir.Class, ir.Assign, ir.Delete, ir.AugAssign, ir.AnnAssign, ir.Call, ir.Name, ir.Attr}
+)
 
 
 def outline(module: ir.Module) -> Outline:
