@@ -115,7 +115,7 @@ EAGERLY: dict[str, Callable[[Function], Function]] = {
     "scan of scan": lambda f: in_scan(in_scan(f)),
     "scan of jit": lambda f: in_scan(jax.jit(lambda x: f(x))),
     "remat of scan": lambda f: jax.checkpoint(in_scan(f)),
-    "grad of remat": lambda f: jax.grad(jax.checkpoint(lambda x: f(x).sum())),
+    "gradient of remat": lambda f: jax.grad(jax.checkpoint(lambda x: f(x).sum())),
     "grad of jit": lambda f: jax.grad(jax.jit(lambda x: f(x).sum())),
     "vmap of scan": lambda f: jax.vmap(in_scan(f)),
     "vmap of cond": lambda f: jax.vmap(in_cond(f), in_axes=2),
@@ -135,12 +135,20 @@ MAPPED = {
 }
 
 
-# Under Explicit axes JAX itself refuses what it makes of a mapped condition.
-UNDER_AUTO = {"vmap of cond"}
+# What only Auto axes make hard: under Explicit ones the types say all. Of a mapped condition JAX itself refuses those.
+UNDER_AUTO = {
+    "grad of jit",
+    "gradient of remat",
+    "remat of scan",
+    "scan of jit",
+    "vmap of cond",
+    "vmap of scan",
+    "vmap of vmap of jit",
+}
 
 
 def kinds(table: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every transformation with each kind of mesh on which JAX can do it."""
+    """Every transformation with the kinds of mesh on which it is tried."""
     return [(name, kind) for name in table for kind in MESHES if kind == "auto" or name not in UNDER_AUTO]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -92,10 +94,12 @@ def checked() -> Function:
 
 @pytest.mark.parametrize("inside", INSIDE)
 def test_who_traced_first_does_not_matter(inside: str, meshed: Mesh) -> None:
+    """All pairs with ``ORACLE_CASES`` in the environment, else a share that differs from one to the next."""
     right, wrong = placed(meshed, "d"), placed(meshed, "t")
     missed = []
-    for at, first in enumerate(FIRST):
-        second = list(CALLS)[(at + 1 + list(INSIDE).index(inside)) % len(CALLS)]
+    salt = list(INSIDE).index(inside)
+    pairs = list(itertools.product(FIRST, CALLS))
+    for first, second in pairs if "ORACLE_CASES" in os.environ else pairs[salt::17]:
         g = INSIDE[inside](checked())
         FIRST[first](g)(right)
         _stats.reset()
