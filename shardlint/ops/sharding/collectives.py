@@ -124,7 +124,7 @@ def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, st
     kinds = marks(value, axis)
     sums = one.name in _SUMS
     devices = f"the number of devices along {axis}"
-    if "shared" in kinds:
+    if kinds & {"shared", "scattered"}:
         return None
     if state(value, axis) == "replicated" and sums and not value.constant:
         return "ST303", f"{one.name} over {axis} of a value that is the same on all of them multiplies by {devices}"

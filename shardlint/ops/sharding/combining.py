@@ -142,6 +142,7 @@ def _awaited(
     refined = [marks(o, axis) for o in awaited]
     first = refined[0]
     others = [o for o, s in zip(operands, states, strict=True) if s != "pending"]
+    own = any("scattered" in one for one in refined)
     mixed = {s for s in states if s != "pending"}
     if kind == "linear":
         return "pending", first
@@ -160,7 +161,7 @@ def _awaited(
         return "pending", every
     if kind == "multiply":
         if len(awaited) > 1:
-            if all("lone" in one for one in refined):
+            if own or all("lone" in one for one in refined):
                 return "unclear", frozenset()
             raise used(op, axis, awaited, "multiplied by another one")
         if mixed <= {"replicated"}:
@@ -170,13 +171,15 @@ def _awaited(
         if states[-1] == "pending":
             if states[0] in ("pending", "varying"):
                 return "varying", frozenset()  # an average of each device's own
+            if own:
+                return "unclear", frozenset()
             raise used(op, axis, awaited, "a divisor")
         return ("pending", first) if mixed <= {"replicated"} else ("unclear", frozenset())
     lone = all("lone" in one for one in refined)
     if kind == "zero" and lone and not others:
         return "pending", first
-    if kind in ("choose", "test"):
-        if lone or kind == "test" or any("reduction" in one for one in refined):
+    if own or kind in ("choose", "test"):
+        if own or lone or kind == "test" or any("reduction" in one for one in refined):
             return ("varying" if "sharded" not in states else "unclear"), frozenset()
     if lone and others:
         return "unclear", frozenset()

@@ -6,6 +6,7 @@ Marks refine the state over an axis:
 - ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table;
 - ``offset``: something replicated was added to a pending sum, which reducing will count once for every device;
 - ``reduction``: pending by a reduction that the program writes out (``jnp.sum``), not by a contraction;
+- ``scattered``: pending by what was added at positions of its own, which may be all that a device's rows are about;
 - ``biased``: an ``offset`` that is neither a constant nor was divided before;
 - ``scaled``: over this axis the value is what a collective made of something other than a sum or an average that
   awaited it; it may be the same on all devices, but not what one device alone would compute;

@@ -50,6 +50,13 @@ class Write:
         dims = enumerate(self.target.dims or ())
         return frozenset(axis for k, dim in dims if k not in kept for axis in dim.axes or ())
 
+    @property
+    def counted(self) -> bool:
+        """Whether the positions are those of a whole array: as many as a dimension that no device has but a part of."""
+        kept = {k for k, _ in self.places}
+        sizes = [dim.size for k, dim in enumerate(self.target.dims or ()) if k not in kept]
+        return all(s is not None and s.constant is None and not set("/|?") & set(str(s)) for s in sizes)
+
 
 def updated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``x.at[index].add(y)``. What is added at positions that are split over an axis is a pending sum."""
@@ -137,9 +144,12 @@ def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
         found.setdefault(outcome, set()).add(axis)
         if outcome == "pending" and axis in joint:
             kept |= {(axis, "reduction"), *([] if target.constant else [(axis, "offset")])}
+            kept |= set() if write.counted else {(axis, "scattered")}
             notes.append(op.note(axis, f"{op.name} adds up what is split over {axis}"))
         elif outcome == "pending":
-            kept |= {(axis, mark) for mark in marks(target, axis) & {"mean", "reduction", "offset", "biased"}}
+            kept |= {
+                (axis, mark) for mark in marks(target, axis) & {"mean", "reduction", "scattered", "offset", "biased"}
+            }
     every = any(o.unclear.all_but for o in (target, *write.others))
     rest = AxisSet(frozenset(met - found["unclear"]), True) if every else AxisSet(frozenset(found["unclear"]))
     if write.how in _SCALING or any(FACTORED in o.marks for o in (target, *write.others)):
