@@ -201,7 +201,8 @@ class WrappedValue:
 
 @dataclass(eq=False, slots=True)
 class FunctionValue:
-    """A function of the project: its definition, module, and the environment that it closes over.
+    """A function of the project: its definition, module, and the environment that it closes over. ``defaults`` are
+    those of its parameters where it was defined, if that was in a function.
 
     Compared by identity, as Python does.
     """
@@ -211,6 +212,7 @@ class FunctionValue:
     closure: object = None
     owner: ClassValue | None = None
     name: str = ""
+    defaults: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)

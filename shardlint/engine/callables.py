@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
-from shardlint.engine import classes
+from shardlint.engine import classes, containers
 from shardlint.engine.frames import Frame
 from shardlint.engine.narrowing import of_type
-from shardlint.engine.plain import iterate
+from shardlint.engine.plain import constant, iterate, plain_key
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
+    DictValue,
     ExternalValue,
     InstanceValue,
+    IntValue,
     Literal,
     PartialValue,
     SequenceValue,
     Unknown,
     Value,
 )
+from shardtypes.lang import Size
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -36,6 +40,12 @@ def call(
             return None if verdict is None else Literal(verdict)
         case "builtins.getattr", 2 | 3:
             return _attribute(it, frame, args, at)
+        case "math.prod", 1 if not kwargs:
+            return _product(args[0])
+        case "builtins.sorted", 1 if not kwargs:
+            return _sorted(args[0])
+        case "collections.OrderedDict", 0 | 1:
+            return containers.as_dict(args[0] if args else DictValue(()))
         case "builtins.map", _ if len(args) > 1 and not kwargs:
             return _mapped(it, frame, args[0], args[1:], at)
         case "functools.reduce", 2 | 3:
@@ -54,6 +64,23 @@ def _attribute(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Val
         return None
     found = attribute(it, frame, args[0], name, at)
     return found if len(args) == 2 or not isinstance(found, Unknown) else Unknown("an attribute, or a default")
+
+
+def _product(value: Value) -> Value:
+    items = iterate(value)
+    sizes = [item.size for item in items or () if isinstance(item, IntValue) and item.size is not None]
+    if items is None or len(sizes) < len(items):
+        return Unknown("a product of something unknown")
+    return IntValue(prod(sizes, start=Size.const(1)))
+
+
+def _sorted(value: Value) -> Value | None:
+    """The keys of a dict, or constants of one kind, in order."""
+    items = [constant(key) for key, _ in value.items] if isinstance(value, DictValue) else iterate(value)
+    keys = [plain_key(item) for item in items or ()]
+    if items is None or len({type(key) for key in keys}) > 1 or not all(isinstance(key, (str, int)) for key in keys):
+        return None
+    return SequenceValue(tuple(constant(key) for key in sorted(keys)), "list")  # type: ignore[type-var]  # of one kind
 
 
 def _mapped(it: Interpreter, frame: Frame, func: Value, columns: list[Value], at: int) -> Value:

@@ -312,13 +312,28 @@ def _refined(it: Interpreter, cls: ClassValue, name: str, type_: Type, value: Va
 
 def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:
     """The default of a field: a constant, a spec, or a tuple of them."""
+    from shardlint.engine.calls import call
+
     frame = it.module_frame(module)
     if isinstance(expr, ir.Const):
         return it.evaluate(frame, expr)
+    options = _field_options(expr)
     frame.silent += 1
-    value = it.evaluate(frame, expr)
+    factory = options.get("default_factory")
+    value = it.evaluate(frame, factory or options.get("default", expr))
+    if factory is not None:
+        value = call(it, frame, value, [], {}, -1)
     frame.silent -= 1
-    return value if _is_fixed(value) else Unknown("a default")
+    return value if factory is not None or _is_fixed(value) else Unknown("a default")
+
+
+def _field_options(expr: ir.Expr) -> dict[str, ir.Expr]:
+    """What ``dataclasses.field(…)``, or another library's, is given by keyword."""
+    func = expr.func if isinstance(expr, ir.Call) else None
+    name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.Attr) else ""
+    if not isinstance(expr, ir.Call) or name != "field":
+        return {}
+    return {arg.keyword: arg.value for arg in expr.args if arg.keyword is not None}
 
 
 def _is_fixed(value: Value) -> bool:

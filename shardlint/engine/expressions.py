@@ -101,7 +101,7 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             see(it, frame, (expr.at, target), value)
             return value
         case ir.Lambda():
-            return FunctionValue(expr, frame.module, frame, None, "lambda")
+            return FunctionValue(expr, frame.module, frame, None, "lambda", defaults(it, frame, expr.params))
         case ir.Comprehension():
             return iteration.comprehension(it, frame, expr)
         case ir.Star(value=inner):
@@ -318,6 +318,11 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
     frame.variables, frame.facts = saved, facts
     frame.silent -= frame.in_place
     return join(first, second)
+
+
+def defaults(it: Interpreter, frame: Frame, params: tuple[ir.Param, ...]) -> dict[str, Value]:
+    """The defaults of a function that is defined here, as they are now."""
+    return {p.name: evaluate(it, frame, p.default) for p in params if p.default is not None}
 
 
 def _format(parts: list[Value]) -> Value:

@@ -94,7 +94,8 @@ def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame)
     try:
         for param in node.params:
             if param.name not in inner.variables and param.default is not None:
-                inner.variables[param.name] = it.evaluate(closure, param.default)
+                held = func.defaults.get(param.name)
+                inner.variables[param.name] = it.evaluate(closure, param.default) if held is None else held
         if isinstance(node, ir.Lambda):
             return it.evaluate(inner, node.body)
         for param in node.params:

@@ -84,6 +84,8 @@ def iterate(value: Value) -> list[Value] | None:
     value = named_items(value)
     if isinstance(value, SequenceValue) and len(value.items) <= MAX_ITEMS:
         return list(value.items)
+    if isinstance(value, DictValue) and len(value.items) <= MAX_ITEMS:
+        return [constant(key) for key, _ in value.items]
     return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import classes, containers, iteration, matching, mutation, patterns, sharding, strings
 from shardlint.engine.annotations import resolve
-from shardlint.engine.expressions import binary, evaluate
+from shardlint.engine.expressions import binary, defaults, evaluate
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_variables
 from shardlint.engine.narrowing import expand_shape, narrow
@@ -121,7 +121,7 @@ def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> N
 def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
     from shardlint.engine.calls import decorated
 
-    function = FunctionValue(node, frame.module, frame, None, node.name)
+    function = FunctionValue(node, frame.module, frame, None, node.name, defaults(it, frame, node.params))
     frame.variables[node.name] = decorated(it, frame, function)
 
 
