@@ -176,7 +176,9 @@ class _Check:
             if splits and not self._agrees(array, spec, axes):
                 at = self.site.place(spec, operand)
                 shape = format_shape([d.size for d in array.dims or ()], [d.axes or () for d in array.dims or ()])
-                text = f"{name} is declared {shape!r}, {shown(spec)} places it otherwise"
+                entries = [*(spec.entries or ()), *[()] * len(array.dims or ())][: len(array.dims or ())]
+                other = format_shape([d.size for d in array.dims or ()], [entry or () for entry in entries])
+                text = f"{name} is declared {shape!r}, {shown(spec)} places it as {other!r}"
                 self.site.report("ST308", at, text, self.site.origin(spec, at))
                 return
 

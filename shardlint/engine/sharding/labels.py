@@ -92,6 +92,7 @@ def check_contraction(site: Site) -> None:
             place = other.place if other.place is not None and other.place[0] == site.frame.module else None
             names = tuple(dim.label.name if dim.label is not None else "_" for dim in kernel.dims or ())
             text = f"{label.name!r} is contracted with {other.name!r} of a kernel whose dimensions are named {names}"
+            text += ": exchange its names, or its dimensions"
             related = ((site.frame.module, site.at, "contracted here"),) if place else ()
             site.report("ST403", place[1] if place else site.at, text, related)
             if other.place is not None:

@@ -82,8 +82,12 @@ def refused(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -
     if twice is not None:
         return f"a mesh with two axes {twice!r}"
     if rank is not None and rank != len(names):
-        return f"a mesh with {len(names)} axis names {names}, {what} {rank} dimension{'' if rank == 1 else 's'}"
+        return f"a mesh with {_many(len(names), 'axis name')} {names}, {what} {_many(rank, 'dimension')}"
     return None
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def attribute(mesh: MeshValue, name: str) -> Value:

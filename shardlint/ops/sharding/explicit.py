@@ -53,7 +53,8 @@ class GlobalOp:
 
     @property
     def name(self) -> str:
-        return self.call.name
+        """What the user calls the function."""
+        return "indexing" if self.call.qualname == "index" else self.call.name
 
     @property
     def last(self) -> str:
@@ -183,5 +184,7 @@ def _check_twice(op: GlobalOp, out: ArrayValue, split: list[Axes]) -> None:
     twice = next((axis for axis in named if named.count(axis) > 1), None)
     if twice is not None:
         shapes = " and ".join(op.text(operand) for operand in op.operands)
-        why = f"two dimensions of the result would be split over {twice}: the operands are {shapes}"
+        why = (
+            f"two dimensions of the result would be split over {twice}: the operands are {shapes}; reshard one of them"
+        )
         raise op.refused(why, code=_TWICE[op.call.qualname])
