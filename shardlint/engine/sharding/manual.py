@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.axis_set import NO_AXIS
+from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.collectives import COLLECTIVES
@@ -292,6 +292,8 @@ def by_spec(view: View, value: ArrayValue, spec: SpecValue | None) -> ArrayValue
     dims = tuple(
         replace(dim, size=view.local_size(dim.size, one), axes=one) for dim, one in zip(value.dims, axes, strict=True)
     )
+    unclear = NO_AXIS if spec.unreduced is not None else EVERY_AXIS
     return replace(
-        value, dims=dims, manual=True, pending=frozenset(), unclear=NO_AXIS, numpy=False, weak=False, marks=marks
-    )
+        value, dims=dims, manual=True, pending=spec.unreduced or frozenset(), unclear=unclear, numpy=False, weak=False,
+        marks=marks,
+    )  # fmt: skip

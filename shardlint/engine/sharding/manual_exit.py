@@ -108,9 +108,10 @@ def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> I
     else:
         for path, leaf, one in _with_specs(value, region.results, ()):
             spec = spec_of(one) if one is not None else None
-            if spec is not None and spec.entries is not None and None not in spec.entries:
-                declared = {axis for entry in spec.entries for axis in entry or ()}
-                yield from judge(leaf, declared, set(), path, region.own)
+            entries = None if spec is None or spec.unreduced is None else spec.entries
+            if spec is not None and entries is not None and None not in entries:
+                declared = {axis for entry in entries for axis in entry or ()}
+                yield from judge(leaf, declared, set(spec.unreduced or ()), path, region.own)
             yield from _miscounted(leaf, path)
 
 
