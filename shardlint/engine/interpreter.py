@@ -59,6 +59,7 @@ class Interpreter:
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.modules: dict[str, Frame] = {}
+        self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
         self.seen: dict[tuple[int, str], tuple[str, Value]] = {}

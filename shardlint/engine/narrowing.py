@@ -173,13 +173,11 @@ def expand_shape(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value, nam
 
 def _is_about_jax(it: Interpreter, module: str) -> bool:
     """Whether what has a shape in a module is one of JAX's arrays: it imports JAX, and no library with others."""
-    known = it.project.notes.setdefault("about jax", {})
-    assert isinstance(known, dict)
-    if module not in known:
+    if module not in it.about_jax:
         source = it.project.module(module)
         names = {name.partition(".")[0] for name in imported(source)} if source is not None else set()
-        known[module] = "jax" in names and names.isdisjoint(_OTHER_ARRAYS)
-    return bool(known[module])
+        it.about_jax[module] = "jax" in names and names.isdisjoint(_OTHER_ARRAYS)
+    return it.about_jax[module]
 
 
 def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
