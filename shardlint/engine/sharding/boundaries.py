@@ -48,6 +48,8 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
     """A call of a function that ``jit`` gave shardings: ``site`` has the arguments."""
     options = dict(wrapped.options)
     ins = options.get("in_shardings", NONE)
+    if _static(options) == frozenset():
+        _check_placed(site, ins)
     found = signature(site.it, wrapped.func)
     if found is not None and any(isinstance(p.value, ArrayValue) for p in found.parameters):
         return  # judged where it was transformed
@@ -59,6 +61,29 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
     check = _Check(site, options)
     for index, (value, one) in enumerate(zip(site.args, items, strict=True)):
         check.values(value, one, f"argument {index}", site.operand(index, ""))
+
+
+def _check_placed(site: Site, ins: Value) -> None:
+    """Arrays that the program has placed itself: outside of other functions, where nothing is traced, ``jit`` refuses
+    those that lie otherwise than its shardings say."""
+    if site.frame.function is not None or site.frame.parent is not None:
+        return
+    items = ins.items if isinstance(ins, SequenceValue) else (ins,) * len(site.args)
+    for index, (value, one) in enumerate(zip(site.args, items, strict=False)):
+        placement, spec = site.it.placements.get(id(value)), spec_of(one)
+        if placement is None or spec is None or not isinstance(value, ArrayValue) or value.dims is None:
+            continue
+        axes = checks.mesh_axes(site, one)
+        if axes is None or axes != placement.axes or None in axes.values():
+            continue
+        rank = len(value.dims)
+        have, want = ([*(s.entries or ()), *[()] * rank][:rank] for s in (placement.spec, spec))
+        pairs = zip(have, want, strict=True)
+        if any(None not in (a, b) and not checks.same_axes(a or (), b or (), axes) for a, b in pairs):
+            operand = site.operand(index, "")
+            text = f"argument {index} was placed by {shown(placement.spec)}, in_shardings asks for {shown(spec)}: jit refuses arrays that lie otherwise, device_put it anew"  # noqa: E501 - one sentence
+            site.report("ST308", operand.at if operand is not None else site.at, text)
+            return
 
 
 def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
