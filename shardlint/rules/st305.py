@@ -8,8 +8,8 @@ class UnboundAxisName(Rule):
     ## What it does
 
     Reports a collective over an axis that nothing around it binds: neither the mesh of `shard_map`, nor the `axis_name`
-    of `pmap` or `vmap`; or over one that `shard_map(axis_names=…)` leaves to the compiler, and a spec that names such an
-    axis.
+    of `pmap` or `vmap`; or over one that `shard_map(axis_names=…)` leaves to the compiler, and a spec that names such
+    an axis.
 
     ## Why is this bad
 
