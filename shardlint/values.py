@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A value of which nothing is known, and why (``--show-types`` prints the reason). ``size`` is what it is if it is
-    an int: ``cfg.width`` is one size wherever nothing writes to ``cfg``."""
+    an int: ``cfg.width`` is one size wherever nothing writes to ``cfg``. ``leaf``: in manual code, it is an array or a
+    tree of arrays, each of which lies on the mesh like this one; ``lead`` are the axes of the first dimensions of each,
+    where they are known."""
 
     reason: str = ""
     size: Size | None = None
+    leaf: ArrayValue | None = None
+    lead: tuple[tuple[str, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

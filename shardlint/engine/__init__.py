@@ -82,12 +82,12 @@ class run:
         for node, owner, closure in later:  # what runs in the manual view is known by now
             if not self.it.regions.seen(node):
                 self._function(node, owner, closure, None)
-        self._waiting()
+        self._waiting(last=True)
 
-    def _waiting(self) -> None:
+    def _waiting(self, last: bool = False) -> None:
         """Functions that were found to run in the manual view."""
         regions = self.it.regions
-        while regions.waiting:
+        while regions.waiting or (last and regions.extend()):
             func, view, region = regions.waiting.pop(0)
             if isinstance(func.node, ir.Function):
                 closure = func.closure if isinstance(func.closure, Frame) else self.it.module_frame(func.module)
@@ -192,7 +192,7 @@ class run:
                 frame.variables[param.name] = explicit.parameter(it, frame.variables[param.name])
             if it.view is not None:
                 value = frame.variables[param.name]
-                frame.variables[param.name] = entered(frame, it.view, value, region, index)
+                frame.variables[param.name] = entered(frame, it.view, value, region, index, param.name)
         for name in {one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one}:
             own = (one for one in frame.bindings.sizes if one.rpartition(".")[0] == name)
             frame.facts = frame.facts.speaking(own)

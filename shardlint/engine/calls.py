@@ -11,7 +11,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
 from shardlint.engine.permutes import permuted
-from shardlint.engine.plain import known
+from shardlint.engine.plain import known, operand
 from shardlint.engine.sharding import collectives, manual_calls, manual_trees
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
@@ -37,6 +37,10 @@ from shardlint.values import (
     WrappedValue,
 )
 from shardtypes.lang import Bindings
+
+#: Functions of arrays, not of trees; but these take a tree as well.
+_ARRAYS = ("jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "jax.scipy.", "jax.Array.", "jax.image.", "einops.")
+_KEEPING = frozenset({"jax.lax.stop_gradient", "jax.lax.optimization_barrier"})
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -142,8 +146,8 @@ def _method(
         return lists.method(func.receiver, func.name, args)
     try:
         ctx = it.context(frame, at)
-        plain = {name: known(value) for name, value in kwargs.items()}
-        result = ops.method(func.receiver, func.name, [known(a) for a in args], plain, ctx)
+        plain = {name: operand(value) for name, value in kwargs.items()}
+        result = ops.method(func.receiver, func.name, [operand(a) for a in args], plain, ctx)
         if func.name == "reshape" and not kwargs:
             _check_order(it, frame, func.receiver, result, at)
         it.keep_facts(frame, ctx)
@@ -195,11 +199,15 @@ def _external(
     if qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
         return Unknown("a question about a type")
     try:
-        plain = {name: known(value) for name, value in kwargs.items()}
+        of_arrays = qualname.startswith(_ARRAYS)
+        plain_of = operand if of_arrays else known
+        plain = {name: plain_of(value) for name, value in kwargs.items()}
         if args and isinstance(args[0], CollectionValue) and qualname in lists.JOINING:
             rest = [known(a) for a in args[1:]]
             return lists.joined(args[0], lambda many: it.apply(frame, qualname, [many, *rest], plain, at))
-        result = it.apply(frame, qualname, [known(a) for a in args], plain, at)
+        result = it.apply(frame, qualname, [plain_of(a) for a in args], plain, at)
+        if qualname in _KEEPING and args and isinstance(args[0], Unknown) and isinstance(result, ArrayValue):
+            return replace(args[0], leaf=result)
         if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:
             _check_order(it, frame, args[0], result, at)
         if "out_sharding" in kwargs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
@@ -11,7 +12,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
-from shardlint.engine.plain import MAX_ITEMS, constant, is_vast, known, plain_key, truth
+from shardlint.engine.plain import MAX_ITEMS, constant, is_vast, known, operand, plain_key, truth
 from shardlint.engine.shown import see
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import ClassType
@@ -84,7 +85,7 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Binary():
             return binary(it, frame, expr.op, evaluate(it, frame, expr.left), evaluate(it, frame, expr.right), expr)
         case ir.Unary(op=op, value=inner):
-            value = known(evaluate(it, frame, inner))
+            value = operand(evaluate(it, frame, inner))
             try:
                 return ops.unary(op, value, it.context(frame, expr.at))
             except OpError as error:
@@ -152,6 +153,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return MethodValue(value, name)
         case MeshValue() | SpecValue() | ShardingValue():
             return sharding.attribute(value, name)
+        case Unknown(leaf=ArrayValue() as leaf) if name in ops.ARRAY_MEMBERS:
+            return ops.attribute(leaf, name, it.context(frame))
         case Unknown():
             return _part(value, name)
         case WrappedValue() if (rule := custom_rules.attribute(value, name)) is not None:
@@ -166,7 +169,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
 def _part(value: Unknown, name: str) -> Unknown:
     """An attribute or an item of something unknown: the same wherever it is asked for."""
     path = None if value.size is None else value.size.symbol_name
-    return Unknown(value.reason, None if path is None else Size.symbol(f"{path}.{name}"))
+    return Unknown(value.reason, None if path is None else Size.symbol(f"{path}.{name}"), value.leaf, value.lead)
 
 
 def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
@@ -181,12 +184,15 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         if isinstance(stacked, ClassType) and stacked.prefix:
             return StackedValue(stacked.cls, stacked.prefix)
         return Unknown("a type")
-    index = known(evaluate(it, frame, expr.index))
+    index = operand(evaluate(it, frame, expr.index))
     given = callables.method(it, frame, receiver, "__getitem__", [index], expr.at)
     if given is not None:
         return given
+    if isinstance(receiver, Unknown) and not isinstance(index, (Literal, IntValue)):
+        receiver = operand(receiver)
     if isinstance(receiver, Unknown):
-        return _part(receiver, index.value) if isinstance(index, Literal) and isinstance(index.value, str) else receiver
+        key = index.value if isinstance(index, Literal) else None
+        return _part(receiver, key) if isinstance(key, str) else replace(receiver, lead=None)
     if isinstance(receiver, DictValue) and isinstance(index, Literal):
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:
@@ -257,7 +263,7 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, ex
         sharding.matmul(it, frame, left, right, expr.at)
     try:
         ctx = it.context(frame, expr.at)
-        result = ops.binary(op, known(left), known(right), ctx)
+        result = ops.binary(op, operand(left), operand(right), ctx)
         it.keep_facts(frame, ctx)
         return result
     except OpError as error:
@@ -280,7 +286,7 @@ def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
                 result = Literal(op == "is not")
         else:
             try:
-                result = ops.compare(op, known(left), known(right), it.context(frame, expr.at))
+                result = ops.compare(op, operand(left), operand(right), it.context(frame, expr.at))
             except OpError as error:
                 result = it.op_error(frame, error, expr.at)
         left = right

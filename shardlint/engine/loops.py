@@ -14,6 +14,8 @@ from shardlint.engine.joining import join_all
 from shardlint.engine.mapping import stack
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.registry import static_int
+from shardlint.ops.sharding import state as states
+from shardlint.ops.sharding.base import unknown as lost
 from shardlint.ops.sharding.explicit import explicit_axes, placed
 from shardlint.ops.sharding.state import state
 from shardlint.values import (
@@ -121,10 +123,10 @@ def _example(site: Site, xs: Value) -> tuple[Dimension, Value]:
                 site.it.report(site.frame, "ST313", site.places.get("xs", site.at), text)
             return replace(value, dims=value.dims[1:], numpy=False, dtype=None if value.numpy else value.dtype)
         if isinstance(value, ArrayValue) and value.dims is None:
-            return ArrayValue(None, value.dtype)
+            return value if value.manual else ArrayValue(None, value.dtype)
         if is_leaf(value):
             site.report(f"{path} is a single number, it cannot be scanned over")
-        return Unknown("a slice of the scanned values")
+        return Unknown("a slice of the scanned values", leaf=value.leaf if isinstance(value, Unknown) else None)
 
     found = one(xs, "xs")
     for path, size in sizes[1:]:
@@ -163,10 +165,13 @@ def _is_parted(before: Value, after: Value) -> bool:
 
 def _settled(before: Value, after: Value) -> Value:
     """What is known of a carry, which has one shape and dtype throughout: either side may know it."""
+    if isinstance(before, Unknown) and isinstance(after, Unknown) and before.leaf is not None:
+        leaf = None if after.leaf is None else states.joined(before.leaf, after.leaf)
+        return replace(before, leaf=leaf)
     if isinstance(before, Unknown):
         return traced(after)
     if isinstance(after, Unknown):
-        return before
+        return map_leaves(before, lambda leaf: lost(leaf) if isinstance(leaf, ArrayValue) and leaf.manual else leaf)
     parts, others = children(before), children(after)
     if parts and others and type(before) is type(after):
         known, missing = dict(others), Unknown("part of a carry")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.conditions import meaning
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.manual import ranked
 from shardlint.imports import imported
 from shardlint.values import (
     ArrayValue,
@@ -163,7 +164,7 @@ def expand_shape(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value, nam
             sizes = tuple(it.named(one) if one.isidentifier() else it.fresh(name) for one in names)
             if isinstance(known, ArrayValue) or (isinstance(known, Unknown) and _is_about_jax(it, frame.module)):
                 dims = tuple(Dimension(size) for size in sizes)
-                array = replace(known, dims=dims) if isinstance(known, ArrayValue) else ArrayValue(dims)
+                array = replace(known, dims=dims) if isinstance(known, ArrayValue) else ranked(known, dims)
                 frame.variables[name] = array
                 return SequenceValue(tuple(IntValue(size) for size in sizes))
         case _:
@@ -197,7 +198,7 @@ def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
     if sizes is None or not isinstance(known, (ArrayValue, Unknown)):
         return
     if isinstance(known, Unknown):
-        frame.variables[name] = ArrayValue(tuple(Dimension(size) for size in sizes))
+        frame.variables[name] = ranked(known, tuple(Dimension(size) for size in sizes))
     elif known.dims is None:
         frame.variables[name] = replace(known, dims=tuple(Dimension(size) for size in sizes))
     elif len(known.dims) == len(sizes):

@@ -43,6 +43,11 @@ def known(value: Value) -> Value:
     return Unknown("a collection of unknown length") if isinstance(value, CollectionValue) else value
 
 
+def operand(value: Value) -> Value:
+    """As functions of arrays take it: what may be an array or a tree is one array there."""
+    return value.leaf if isinstance(value, Unknown) and value.leaf is not None else known(value)
+
+
 def is_vast(values: Sequence[Value]) -> bool:
     """Whether tuples and lists hold more than can be followed, as ``t = (t, t)`` does after a few lines."""
     pending, count = list(values), 0
@@ -95,4 +100,6 @@ def element(value: Value) -> Value:
         return ArrayValue(value.dims[1:], value.dtype, value.weak, value.pending, value.manual, value.numpy)
     if isinstance(value, CollectionValue) and value.kind != "dict":
         return value.item
+    if isinstance(value, Unknown) and value.leaf is not None:
+        return value
     return Unknown("an item of something of unknown length")

@@ -212,8 +212,9 @@ def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Va
                 what = "a shape of rank" if shape else "a tuple of"
                 it.report(frame, "ST214", at, f"{len(items)} names unpack {what} {len(values)}")
         values = None
+    rest = Unknown("part of something unknown", leaf=value.leaf if isinstance(value, Unknown) else None)
     for index, item in enumerate(items):
-        assign(it, frame, item, values[index] if values is not None else Unknown("part of something unknown"))
+        assign(it, frame, item, values[index] if values is not None else rest)
 
 
 def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:

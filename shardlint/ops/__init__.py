@@ -41,6 +41,7 @@ from shardlint.ops import (
     trees,
 )
 from shardlint.ops.indexing import index as index
+from shardlint.ops.members import ARRAY_MEMBERS as ARRAY_MEMBERS
 from shardlint.ops.members import attribute as attribute
 from shardlint.ops.members import method as method
 from shardlint.ops.operators import binary as binary

@@ -38,6 +38,10 @@ FUNCTION_METHODS = frozenset(
     """all any argmax argmin argsort astype clip conj conjugate cumprod cumsum dot max mean min prod ptp repeat round
     sort squeeze std sum swapaxes take var diagonal trace nonzero searchsorted compress choose argpartition""".split()
 )
+ARRAY_MEMBERS = frozenset(
+    f"shape ndim size dtype T mT at reshape transpose flatten ravel {' '.join(FUNCTION_METHODS)}".split()
+)
+"""What a program asks of arrays, and seldom of anything else."""
 _KEEPING = frozenset({"block_until_ready", "copy", "__array__", "to_device", "copy_to_host_async", "addressable_data"})
 
 _OPAQUE = frozenset(

@@ -96,9 +96,19 @@ class Program:
         others = re.findall(r"\bv\d+\b", text)
         return any(word in text for word in words) or any(self.mentions(other, words) for other in others)
 
-    def source(self) -> str:
-        params = ", ".join(f"{name}: f32['{spec}']" for name, spec in PARAMETERS.items())
+    def source(self, bare: bool = False) -> str:
+        """The program; a ``bare`` one has no annotations, only specs."""
         body = "".join(f"    {name} = {text}\n" for name, text in self.lines.items())
+        if bare:
+            specs = ", ".join(str(spec(shape)).replace("PartitionSpec", "P") for shape in PARAMETERS.values())
+            return (
+                "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
+                f"from jax.sharding import PartitionSpec as P\n{PRELUDE}\n\n"
+                f"def f({', '.join(PARAMETERS)}):\n{body or '    pass'}\n"
+                "g = jax.shard_map(f, mesh=jax.make_mesh((2, 4), ('d', 't')), "
+                f"in_specs=({specs}), out_specs=P(), check_vma=False)\n"
+            )
+        params = ", ".join(f"{name}: f32['{spec}']" for name, spec in PARAMETERS.items())
         return (
             "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
             "from shardtypes import f32, typed_shard_map\n"
@@ -116,9 +126,9 @@ class Settings:
     explicit_axes: tuple[str, ...] = ()
 
 
-def opinion(program: Program) -> tuple[dict[str, Value], list[Event]]:
+def opinion(program: Program, bare: bool = False) -> tuple[dict[str, Value], list[Event]]:
     """What the engine says of every variable, and what it reports."""
-    module = lower(program.source().encode(), "m", "m.py").module
+    module = lower(program.source(bare).encode(), "m", "m.py").module
     analysis = run(Project({"m": module}), module, Settings())
     seen = {name: value for (_, name), (_, value) in sorted(analysis.it.seen.items()) if name in program.lines}
     return seen, analysis.found()
@@ -194,9 +204,9 @@ def assembled(value: ArrayValue, parts: np.ndarray) -> np.ndarray | None:
     return parts.transpose(order).reshape(shape)
 
 
-def reported_lines(program: Program, found: Sequence[Event]) -> list[tuple[str, str]]:
+def reported_lines(program: Program, found: Sequence[Event], bare: bool = False) -> list[tuple[str, str]]:
     """(variable, code) of every finding, by the line that it is on."""
-    source = program.source()
+    source = program.source(bare)
     positions = Positions(source.encode(), "m.py")
     rows = source.splitlines()
     return [(rows[positions.place(e.at).line - 1].split(" = ")[0].strip(), e.code) for e in found]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from shardlint.ops.sharding.state import sharded
-from shardlint.values import ArrayValue
+from shardlint.ops.sharding.state import sharded, state
+from shardlint.values import ArrayValue, Unknown
 from tests.sharding.programs import (
     MESH,
     SIZES,
@@ -35,7 +35,7 @@ _WRONG_NUMBERS = frozenset({"ST301", "ST302", "ST303", "ST304", "ST309"})
 #: What makes few numbers of many, so that devices may agree by chance.
 _ROUNDING = ("int32", "jnp.arg", "> ", "top_k", "searchsorted")
 CASES = int(os.environ.get("ORACLE_CASES", "40"))
-COUNTS = {"variables": 0, "claims": 0, "weak": 0, "reports": 0, "miscounted": 0, "varying": 0}
+COUNTS = {"variables": 0, "claims": 0, "weak": 0, "reports": 0, "miscounted": 0, "varying": 0, "bare": 0}
 
 
 def _close(a: Any, b: Any) -> bool:
@@ -106,6 +106,29 @@ def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
         assert whole is not None and _close(whole, alone), f"{name}:\n{value}\n{text}\n{whole}\n{alone}"
 
 
+def _judge_bare(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
+    """Without annotations the engine knows along which axes a value is the same on all devices, and where not."""
+    seen, found = opinion(program, bare=True)
+    text = program.source(bare=True) + "\n".join(f"{e.code} {e.message}" for e in found)
+    for name, code in reported_lines(program, found, bare=True) if found else ():
+        if code in _WRONG_NUMBERS and name in many and name in one:
+            COUNTS["reports"] += 1
+            _refute(f"{name}: {code} though it is right\n{text}", many[name], one[name])
+    for name, known in seen.items():
+        value = known.leaf if isinstance(known, Unknown) else known
+        parts = np.asarray(many[name])
+        if not isinstance(value, ArrayValue) or not value.manual or not np.isfinite(parts.astype(np.float64)).all():
+            continue
+        assert _shape_agrees(value, parts.shape[2:]), f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
+        if not program.mentions(name, _ROUNDING):
+            _judge_varying(f"{name}: devices agree\n{value}\n{text}", value, parts)
+        for place, axis in enumerate(MESH):
+            if state(value, axis) == "replicated":
+                COUNTS["bare"] += 1
+                same = np.allclose(parts, parts.take([0], place), rtol=1e-4, atol=1e-4)
+                assert same, f"{name}: devices along {axis} differ\n{value}\n{text}"
+
+
 @pytest.mark.once
 @settings(
     max_examples=max(CASES // BATCH, 1), deadline=None, suppress_health_check=list(HealthCheck), database=None,
@@ -121,9 +144,11 @@ def test_what_the_engine_says_holds_on_eight_devices(drawn: list[list[Statement]
     one = locals_of(batch, mesh(1, 1), check_vma)
     for program, values, alone in zip(batch, many, one, strict=True):
         _judge(program, values, alone)
+        _judge_bare(program, values, alone)
 
 
 def test_the_engine_has_something_to_say() -> None:
     """Most variables are claimed something about: an oracle of silence would agree with everything."""
     if COUNTS["variables"]:
         assert COUNTS["claims"] > COUNTS["variables"] * 0.2, COUNTS
+        assert COUNTS["bare"] > COUNTS["variables"] * 0.2, COUNTS

@@ -149,6 +149,9 @@ def _on_leaves(
     parts = children(value)
     if parts is not None:
         return rebuilt(value, [(key, _on_leaves(item, one, change, it, frame, at)) for key, item in parts])
+    if isinstance(value, Unknown) and value.leaf is not None:
+        changed = _on_leaves(value.leaf, replace(one, among=True), change, it, frame, at)
+        return replace(value, leaf=changed) if isinstance(changed, ArrayValue) else changed
     if isinstance(value, (IntValue, ScalarValue, Literal)):
         return _on_number(value, one, change)
     if not isinstance(value, ArrayValue):

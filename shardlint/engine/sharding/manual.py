@@ -32,6 +32,7 @@ from shardlint.values import (
     PartialValue,
     SequenceValue,
     SpecValue,
+    Unknown,
     Value,
 )
 from shardlint.walking import walk
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 class Region:
     """What runs a function on every device. ``entries`` are specs (or mapped axes) of its arguments and ``results``
     that of its result; both None where annotations say it. ``mapped`` is the axis that ``pmap`` maps over; ``own`` are
-    the axes that it makes manual, where others are so already (None: all)."""
+    the axes that it makes manual, where others are so already (None: all). ``names`` are the parameters that get the
+    entries, in order, where that is not simply all of them, and ``given`` the values of others."""
 
     view: View
     typed: bool = False
@@ -53,6 +55,8 @@ class Region:
     results: Value | None = None
     mapped: str | None = None
     own: frozenset[str] | None = None
+    names: tuple[str, ...] | None = None
+    given: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(slots=True)
@@ -61,12 +65,13 @@ class Regions:
 
     it: Interpreter
     waiting: list[tuple[FunctionValue, View, Region | None]] = field(default_factory=list)
+    bare: dict[int, tuple[FunctionValue, View, Region] | None] = field(default_factory=dict)
     done: set[object] = field(default_factory=set)
     _axis_names: dict[tuple[str, frozenset[str]], frozenset[str]] = field(default_factory=dict)
 
     def add(self, func: FunctionValue, view: View, region: Region | None = None, checked: bool = False) -> None:
         """Check the function in that view, once, unless it is being ``checked`` now. One without annotations is
-        evaluated where it is called."""
+        evaluated where it is called; if that is nowhere, by what the specs of its arguments say."""
         node = func.node
         key = (id(node), view.axes, region is not None)
         if key in self.done or func.module != self.it.target or isinstance(node, ir.Lambda):
@@ -74,12 +79,25 @@ class Regions:
         if region is None and (id(node), "region") in self.done:
             return
         if not checked and not any(param.annotation is not None for param in node.params):
+            if region is not None and region.entries is not None:
+                self.bare.setdefault(id(node), (func, view, region))
             return
         self.done |= {key, id(node)}
         if region is not None:
             self.done.add((id(node), "region"))
         if not checked:
             self.waiting.append((func, view, region))
+
+    def called(self, node: ir.Function | ir.Lambda) -> None:
+        """The function was evaluated for a call."""
+        self.bare[id(node)] = None
+
+    def extend(self) -> bool:
+        """Let functions wait that have no annotations, and that nothing called; whether there are any."""
+        found = [one for one in self.bare.values() if one is not None]
+        self.bare = dict.fromkeys(self.bare)
+        self.waiting += found
+        return bool(found)
 
     def seen(self, node: ir.Function | ir.Lambda) -> bool:
         """Whether the function was checked in some manual view."""
@@ -206,12 +224,16 @@ def _reduces(it: Interpreter, module: str, call: ir.Call, axes: frozenset[str]) 
 # --- entering ------------------------------------------------------------------------------------------------------
 
 
-def entered(frame: Frame, view: View, value: Value, region: Region | None, index: int) -> Value:
+def entered(frame: Frame, view: View, value: Value, region: Region | None, index: int, name: str) -> Value:
     """The value of a parameter, made from its annotation, at the start of a function; even divisions become facts.
 
     In a region an argument is what its annotation says and nothing else; a helper's may be pending besides.
     """
     entry = None
+    if region is not None and region.names is not None:
+        if name not in region.names:
+            return dict(region.given).get(name, value) if isinstance(value, Unknown) else value
+        index = region.names.index(name)
     if region is not None and not region.typed:
         entry = region.entries
         if isinstance(entry, SequenceValue):
@@ -230,11 +252,17 @@ def _entered(
             for key, item in parts
         ]
         return rebuilt(value, made)
+    if region is not None and not region.typed and isinstance(value, Unknown):
+        return at_border(region, value, entry)
     if not isinstance(value, ArrayValue) or not value.manual:
         return value
     if region is not None and not view.declares:
         spec = spec_of(entry) if entry is not None else None
         sizes = [dim.size for dim in value.dims or ()]  # local ones already
+        if value.dims is None and value.dtype is None:
+            return at_border(region, Unknown("an array of unknown rank"), entry)
+        if value.dims is None:
+            return by_spec(view, value, spec)
         inside = by_spec(replace(view, axes=(), known={}), value, spec)
         if inside.dims is None:
             return value
@@ -276,12 +304,18 @@ def is_mapped(region: Region | None, index: int) -> bool | None:
 
 def by_spec(view: View, value: ArrayValue, spec: SpecValue | None) -> ArrayValue:
     """A global array as ``shard_map`` passes it on."""
-    if value.dims is None or spec is None or spec.entries is None or len(spec.entries) > len(value.dims):
+    if spec is None or spec.entries is None or None in spec.entries:
         return ArrayValue(None, value.dtype, manual=True)
-    entries = [*spec.entries, *((),) * (len(value.dims) - len(spec.entries))]
-    if any(entry is None for entry in entries):
-        return ArrayValue(None, value.dtype, manual=True)
-    axes = [view.splitting(entry or ()) for entry in entries]
+    axes = [view.splitting(entry or ()) for entry in spec.entries]
+    unclear = NO_AXIS if view.complete else EVERY_AXIS.minus(axis for axis, _ in view.axes)
+    unclear = unclear if spec.unreduced is not None else EVERY_AXIS
+    if value.dims is None or len(axes) > len(value.dims):
+        if value.manual:
+            return ArrayValue(None, value.dtype, manual=True)
+        parts = frozenset(axis for one in axes for axis in one)
+        pending = spec.unreduced or frozenset()
+        return ArrayValue(None, value.dtype, pending=pending, manual=True, varying=parts, unclear=unclear)
+    axes += [()] * (len(value.dims) - len(axes))
     marks = split_marks(axis for one in axes for axis in one)
     if value.manual:  # a region in another one: over the outer axes nothing changes
         sizes = [view.local_size(dim.size, one) for dim, one in zip(value.dims, axes, strict=True)]
@@ -292,8 +326,35 @@ def by_spec(view: View, value: ArrayValue, spec: SpecValue | None) -> ArrayValue
     dims = tuple(
         replace(dim, size=view.local_size(dim.size, one), axes=one) for dim, one in zip(value.dims, axes, strict=True)
     )
-    unclear = NO_AXIS if spec.unreduced is not None else EVERY_AXIS
     return replace(
         value, dims=dims, manual=True, pending=spec.unreduced or frozenset(), unclear=unclear, numpy=False, weak=False,
         marks=marks,
     )  # fmt: skip
+
+
+def at_border(region: Region, value: Unknown, entry: Value | None) -> Value:
+    """Something unknown that ``shard_map`` passes on: it has the structure of its specs, and below them every array is
+    split alike. In a region inside another one nothing says how it lies over the outer axes."""
+    if region.own is not None:
+        return Unknown(value.reason)
+    view = region.view
+    parts = None if entry is None else children(entry)
+    if entry is not None and parts:
+        return rebuilt(entry, [(key, at_border(region, Unknown(value.reason), one)) for key, one in parts])
+    spec = None if entry is None else spec_of(entry)
+    leaf = by_spec(view, ArrayValue(None), spec)
+    if spec is None or leaf.unclear == EVERY_AXIS:
+        return value
+    return replace(value, size=None, leaf=leaf, lead=tuple(view.splitting(one or ()) for one in spec.entries or ()))
+
+
+def ranked(value: Unknown, dims: tuple[Dimension, ...]) -> ArrayValue:
+    """The array that something unknown turned out to be."""
+    if value.leaf is None:
+        return ArrayValue(dims)
+    if value.lead is None or len(value.lead) > len(dims):
+        return replace(value.leaf, dims=dims)
+    axes = [*value.lead, *[()] * (len(dims) - len(value.lead))]
+    found = tuple(replace(dim, axes=one) for dim, one in zip(dims, axes, strict=True))
+    marks = split_marks(axis for one in axes for axis in one)
+    return replace(value.leaf, dims=found, varying=value.leaf.varying - {axis for axis, _ in marks}, marks=marks)

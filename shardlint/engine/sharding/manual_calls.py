@@ -13,7 +13,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_exit
 from shardlint.engine.sharding.collectives import axis_names
-from shardlint.engine.sharding.manual import Region, by_spec, signature_view, tracked
+from shardlint.engine.sharding.manual import Region, at_border, by_spec, signature_view, tracked
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt
@@ -58,16 +58,30 @@ def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshV
     axes = known.axes if known is not None and known.axes is not None else None
     if axes is None:
         axes = tuple(it.mesh.items()) if "mesh" not in options or is_none(options["mesh"]) else ()
+    whole = bool(axes)
+    if not whole:  # of a mesh that is not known at least what the specs name
+        spelled = sorted({*spelled_axes(options.get("in_specs")), *spelled_axes(options.get("out_specs"))})
+        axes = tuple((name, None) for name in spelled)
     inside = _manual_axes(options, axes)
     own = tuple(pair for pair in inside or () if pair[0] not in dict(outer))
     sizes = {**it.mesh, **dict(axes)}
     partly = any(not is_none(options.get(name, NONE)) for name in ("axis_names", "auto"))
     # what makes but some axes manual may be called where others are, unless it brings its mesh
     alone = not partly or ("mesh" in options and known is not None and known.axes is not None)
-    complete = bool(inside) and alone and not nested
+    complete = whole and bool(inside) and alone and not nested
     view = View((*outer, *own), complete, "shard_map", tracked(options), known=sizes)
     new = frozenset(name for name, _ in own) if it.view is not None else None
     return Region(view, False, options.get("in_specs"), options.get("out_specs"), own=new)
+
+
+def spelled_axes(specs: Value | None) -> Iterator[str]:
+    """The mesh axes that a tree of specs names."""
+    spec = None if specs is None else spec_of(specs)
+    if spec is not None:
+        yield from (axis for entry in spec.entries or () for axis in entry or ())
+    elif specs is not None:
+        for _, part in children(specs) or ():
+            yield from spelled_axes(part)
 
 
 def _manual_axes(
@@ -88,10 +102,18 @@ def wrapped(it: Interpreter, value: Value, mesh: MeshValue | None = None) -> Non
     if not isinstance(value, WrappedValue) or value.kind not in (SHARD_MAP, PMAP):
         return
     func = value.func
-    while isinstance(func, PartialValue) and not func.args:
+    given: list[Value] = []
+    named: dict[str, Value] = {}
+    while isinstance(func, PartialValue):
+        given = [*func.args, *given]
+        named = {**dict(func.kwargs), **named}
         func = func.func
     if isinstance(func, FunctionValue):
         region = region_of(it, value.kind, dict(value.options), mesh)
+        if given or named:
+            rest = [param.name for param in func.node.params if param.name not in named]
+            fixed = {**dict(zip(rest, given, strict=False)), **named}
+            region = replace(region, names=tuple(rest[len(given) :]), given=tuple(fixed.items()))
         it.regions.add(func, signature_view(it, region.view, func.node, func.module), region)
 
 
@@ -103,7 +125,9 @@ def call_region(
     from shardlint.engine.calls import call
 
     region = region_of(it, SHARD_MAP, dict(func.options), frame.mesh)
-    inner = [_enter(region.view, value, _entry(region.entries, i, len(args))) for i, value in enumerate(args)]
+    if not frame.silent:
+        manual_bare(it, func.func)
+    inner = [_enter(region, value, _entry(region.entries, i, len(args))) for i, value in enumerate(args)]
     if kwargs:
         return Unknown("shard_map with keyword arguments")
     before = it.view
@@ -121,20 +145,35 @@ def call_region(
     return _leave(region, result)
 
 
+def manual_bare(it: Interpreter, func: Value) -> None:
+    """A function without annotations is evaluated by this call."""
+    while isinstance(func, PartialValue):
+        func = func.func
+    if isinstance(func, FunctionValue):
+        it.regions.called(func.node)
+
+
 def _entry(specs: Value | None, index: int, count: int) -> Value | None:
     if isinstance(specs, SequenceValue):
         return specs.items[index] if len(specs.items) == count else None
     return specs
 
 
-def _enter(view: View, value: Value, spec: Value | None) -> Value:
-    return _mapped(value, spec, lambda leaf, one: by_spec(view, leaf, spec_of(one) if one is not None else None))
+def _enter(region: Region, value: Value, spec: Value | None) -> Value:
+    def one_leaf(leaf: ArrayValue | Unknown, one: Value | None) -> Value:
+        if isinstance(leaf, Unknown):
+            return at_border(region, Unknown(leaf.reason), one)
+        return by_spec(region.view, leaf, spec_of(one) if one is not None else None)
+
+    return _mapped(value, spec, one_leaf)
 
 
 def _leave(region: Region, value: Value) -> Value:
     view = region.view
 
-    def one_leaf(leaf: ArrayValue, one: Value | None) -> ArrayValue:
+    def one_leaf(leaf: ArrayValue | Unknown, one: Value | None) -> Value:
+        if isinstance(leaf, Unknown):
+            return Unknown(leaf.reason)
         found = spec_of(one) if one is not None else None
         entries = found.entries if found is not None else None
         if leaf.dims is None or entries is None or len(entries) > len(leaf.dims) or None in entries:
@@ -149,13 +188,13 @@ def _leave(region: Region, value: Value) -> Value:
     return _mapped(value, region.results, one_leaf)
 
 
-def _mapped(value: Value, spec: Value | None, change: Callable[[ArrayValue, Value | None], ArrayValue]) -> Value:
+def _mapped(value: Value, spec: Value | None, change: Callable[[ArrayValue | Unknown, Value | None], Value]) -> Value:
     """Every array of a tree with the spec that it falls under, in a tree of specs that may end above it."""
-    if isinstance(value, ArrayValue):
+    if isinstance(value, (ArrayValue, Unknown)):
         return change(value, spec)
     parts = children(value)
     if parts is None:
-        return value if not isinstance(value, Unknown) else Unknown(value.reason)
+        return value
     below = parts_of(spec, value)
     return rebuilt(
         value, [(key, _mapped(item, spec if below is None else below.get(key), change)) for key, item in parts]

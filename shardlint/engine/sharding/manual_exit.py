@@ -16,7 +16,7 @@ from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
 from shardlint.ops.registry import is_none
 from shardlint.ops.sharding.state import notes_about, sharded
-from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
+from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Unknown, Value
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -197,6 +197,8 @@ def _with_specs(
 ) -> Iterator[tuple[tuple[object, ...], ArrayValue, Value | None]]:
     """Each array of a result with the entry of the prefix tree that it falls under."""
     parts = children(value)
+    if isinstance(value, Unknown) and value.leaf is not None:
+        value = value.leaf
     if isinstance(value, ArrayValue):
         if value.manual:
             yield path, value, specs

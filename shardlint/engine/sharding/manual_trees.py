@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
+from shardlint.engine.plain import operand
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt
 from shardlint.ops.sharding.state import sharded, split_marks, state
 from shardlint.ops.sharding.view import View
@@ -62,6 +63,9 @@ def _map(it: Interpreter, frame: Frame, func: Value, tree: Value, rest: list[Val
 
     parts = children(tree)
     if parts is None:
+        if any(isinstance(one, Unknown) and one.leaf is not None for one in (tree, *rest)):
+            result = call_function(it, frame, func, [operand(one) for one in (tree, *rest)], {}, at)
+            return Unknown("a mapped tree", leaf=result if isinstance(result, ArrayValue) else None)
         if not is_leaf(tree):
             return Unknown("maps a tree of unknown structure")
         return call_function(it, frame, func, [tree, *rest], {}, at)
@@ -98,6 +102,9 @@ def gradient(view: View | None, argument: Value, result: Value, place: tuple[str
         return None
 
     def change(leaf: Value) -> Value:
+        if isinstance(leaf, Unknown) and leaf.leaf is not None:
+            inside = change(leaf.leaf)
+            return Unknown(leaf.reason, leaf=inside if isinstance(inside, ArrayValue) else None)
         if not isinstance(leaf, ArrayValue):
             return leaf if is_leaf(leaf) else Unknown("a part of a tree")
         dims = None if leaf.dims is None else tuple(Dimension(d.size, d.axes) for d in leaf.dims)
@@ -109,7 +116,7 @@ def gradient(view: View | None, argument: Value, result: Value, place: tuple[str
                 axis for axis, _ in view.axes
                 if state(leaf, axis) == "replicated" and state(result, axis) in ("pending", "varying")
             ]  # fmt: skip
-        unclear = EVERY_AXIS.minus(mine).minus(own) if known else EVERY_AXIS
+        unclear = EVERY_AXIS.minus(mine if known else ()).minus(own)
         notes = tuple(Note(axis, "the gradient of each device's own part is taken here", *place) for axis in own)
         return ArrayValue(
             dims, leaf.dtype, leaf.weak, manual=True, pending=frozenset(), varying=frozenset(own), unclear=unclear,

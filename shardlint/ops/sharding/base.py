@@ -109,7 +109,20 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
     if not operands.complete:
         return each(result, lambda value, _: unknown(value))
     found = SHARDING.get(call.qualname, computed)
+    if any(operand.dims is None for operand in op.operands):
+        found = _unranked(found)
     return each(result, lambda value, origins: found(op, value, origins))
+
+
+def _unranked(found: Rule) -> Rule:
+    """The rule, where it knows nothing of arrays of unknown rank, with what holds of any function."""
+
+    def either(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+        result, other = found(op, out, origins), computed(op, out, origins)
+        more = result.unclear | other.unclear == result.unclear != other.unclear
+        return other if more and not result.pending else result
+
+    return either
 
 
 def unknown(value: ArrayValue) -> ArrayValue:
@@ -130,6 +143,8 @@ def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     known = not any(o.dims is None or dim.axes != () for o in op.operands for dim in o.dims or ())
     met = axes_met(op.operands)
     states = {axis: {state(o, axis) for o in op.operands} for axis in met}
+    if out.dims is None:  # whichever dimension it is that is split
+        states = {axis: {"varying" if one == "sharded" else one for one in found} for axis, found in states.items()}
     unclear = {axis for axis in met if not states[axis] <= {"replicated", "varying"}}
     every = any(o.unclear.all_but for o in op.operands)
     return settled(

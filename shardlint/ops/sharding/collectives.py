@@ -164,6 +164,8 @@ def blurred(value: ArrayValue, one: Collective) -> ArrayValue:
 
 def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> ArrayValue:
     """``all_gather``. Raises ShardingError where the pieces would be put together along the wrong dimension."""
+    if value.dims is None and not one.grouped:
+        return replace(scaled(without(value, one.axes), one.axes), constant=False)
     if value.dims is None or one.grouped:
         return replace(blurred(value, one), dims=None)
     rank = len(value.dims)
@@ -208,6 +210,9 @@ def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
 
 def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> ArrayValue:
     """``psum_scatter``."""
+    if value.dims is None and not one.grouped:
+        gone = without(value, one.axes)
+        return replace(scaled(gone, one.axes), varying=gone.varying.union(one.axes), constant=False)
     if value.dims is None or one.grouped:
         return replace(blurred(value, one), dims=None)
     dim = _dimension(value, one, dim, len(value.dims))
@@ -264,7 +269,10 @@ def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled
 
 def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], ...] = ()) -> ArrayValue:
     """``ppermute``: every device gets another one's value. Raises ShardingError where a device is none of them, or
-    would send or get two values."""
+    would send or get two values.
+
+    Where no dimension says how it is split, nothing is known: what is passed around and summed up ends the same on all.
+    """
     devices = count(one).constant
     for what, ends in zip(("source", "destination"), zip(*pairs, strict=True), strict=False):
         for k, number in enumerate(ends if devices is not None else ()):
@@ -272,7 +280,7 @@ def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], .
             if wrong:
                 text = f"{one.name} over {_over(one.axes)}, which has {devices} devices: {what} {number} {wrong}"
                 raise ShardingError("ST304", text)
-    same = [axis for axis in one.axes if state(value, axis) in ("replicated", "pending", "unclear")]
+    same = [axis for axis in one.axes if state(value, axis) != "sharded"]
     moved = frozenset(one.axes) - frozenset(same)
     return replace(
         value, varying=value.varying | moved, unclear=value.unclear.plus(same), constant=False,

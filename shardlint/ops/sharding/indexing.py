@@ -12,7 +12,7 @@ from shardlint.ops.sharding.base import Op, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import LOCAL, Axes, marks, sharded
+from shardlint.ops.sharding.state import LOCAL, Axes, marks, settled, sharded
 from shardlint.ops.sharding.structure import followed
 from shardlint.ops.sharding.updating import index_axes, is_full
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, SliceValue, Value
@@ -161,6 +161,8 @@ def expanded(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 def alike(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``zeros_like``: constants, which may count as split like their model."""
     source = op.operands[0] if op.operands else None
+    if source is not None and source.dims is None and len(op.operands) == 1:
+        return settled(out, None, constant=True)
     if source is None or source.dims is None or out.dims is None or len(op.operands) > 1:
         return unknown(out)
     same = frozenset((axis, "alike") for axis in sharded(source))
