@@ -16,7 +16,7 @@ from typing import Any
 import jax
 from jax._src import pjit, source_info_util, stages
 
-from shardtypes import _stats
+from shardtypes import _stats, eager_loops
 from shardtypes.compiled import asking, counted_failures, finish, looking, questions
 from shardtypes.eager_loops import covered, install_where_jax_runs, is_entry
 from shardtypes.provenance import has_checks
@@ -35,7 +35,8 @@ def install() -> bool:
     signature = inspect.signature(run)
     if not signature.parameters.keys() >= {"fun", "args", "kwargs"}:
         return False
-    source_info_util.register_exclusion(__file__)  # what is traced below this frame is not written here
+    for file in (__file__, eager_loops.__file__):  # what is traced below these frames is not written there
+        source_info_util.register_exclusion(file)
 
     @functools.wraps(run)
     def checked_run(*values: Any, **named: Any) -> Any:
