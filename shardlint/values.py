@@ -194,13 +194,14 @@ class WrappedValue:
     """A function under a transformation that keeps or maps its signature: ``jit``, ``vmap``, ``grad``, …
 
     ``kind`` is the transformation's qualified name, ``options`` its evaluated keyword arguments; ``origin`` is the
-    module and node where mapped axes are written out.
+    module and node where mapped axes are written out, ``module`` where it was made (empty: that of the function).
     """
 
     kind: str
     func: Value
     options: tuple[tuple[str, Value], ...] = ()
     origin: tuple[str, int] | None = field(default=None, compare=False)
+    module: str = field(default="", compare=False)
 
 
 @dataclass(eq=False, slots=True)

@@ -78,7 +78,7 @@ def make(
     if not _callable(args[0]):
         return Unknown("a transformation of something unknown")
     options = {**dict(zip(names, args[1:], strict=False)), **kwargs}
-    wrapped = WrappedValue(qualname, args[0], tuple(options.items()), origin)
+    wrapped = WrappedValue(qualname, args[0], tuple(options.items()), origin, module)
     manual_calls.wrapped(it, wrapped)
     return wrapped
 

@@ -136,13 +136,21 @@ def call_region(
         result = call(it, frame, func.func, inner, {}, at, places)
     finally:
         it.view = before
-    inner_func = func.func
-    while isinstance(inner_func, PartialValue):
-        inner_func = inner_func.func
-    node = inner_func.node if isinstance(inner_func, FunctionValue) else None
-    if node is None or isinstance(node, ir.Lambda) or not it.regions.seen(node):
-        manual_exit.leave_call(it, frame, region, result, at)  # else it is judged where it returns
+    if not judged_elsewhere(it, func):
+        manual_exit.leave_call(it, frame, region, result, at)
     return _leave(region, result)
+
+
+def judged_elsewhere(it: Interpreter, func: WrappedValue) -> bool:
+    """Whether what leaves is judged where the function returns, or in the module that mapped it."""
+    inner = func.func
+    while isinstance(inner, PartialValue):
+        inner = inner.func
+    if not isinstance(inner, FunctionValue):
+        return False
+    if (func.module or inner.module) != it.target:
+        return True
+    return not isinstance(inner.node, ir.Lambda) and it.regions.seen(inner.node)
 
 
 def manual_bare(it: Interpreter, func: Value) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_exit
 from shardlint.engine.sharding.collectives import axis_names
-from shardlint.engine.sharding.manual_calls import PMAP, region_of
+from shardlint.engine.sharding.manual_calls import PMAP, judged_elsewhere, region_of
 from shardlint.engine.trees import map_leaves
 from shardlint.ops.sharding.base import adopted
 from shardlint.ops.sharding.state import Axes
@@ -76,7 +76,7 @@ def entered(naming: Naming, value: Value, mapped: bool) -> Value:
 def left(it: Interpreter, frame: Frame, naming: Naming, value: Value, at: int) -> Value:
     """A result, of which nothing is said over the axis any more. Outside of manual code it is a plain array again."""
     region = region_of(it, PMAP, naming.options, frame.mesh) if naming.func.kind == PMAP else None
-    if region is not None and region.mapped is not None:
+    if region is not None and region.mapped is not None and not judged_elsewhere(it, naming.func):
         manual_exit.leave_call(it, frame, region, value, at)
     names = frozenset(naming.names())
 
