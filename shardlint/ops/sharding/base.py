@@ -13,8 +13,9 @@ from typing import TypeAlias
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS, AxisSet
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError
+from shardlint.ops.sharding.counts import is_whole
 from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
-from shardlint.ops.sharding.state import FACTORED, axes_met, settled, state
+from shardlint.ops.sharding.state import FACTORED, WHOLE, axes_met, settled, state
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.values import (
     ArrayValue,
@@ -174,5 +175,6 @@ def with_numbers(op: Op) -> list[ArrayValue]:
         else:
             number = as_array(value)
             if number is not None:
-                arrays.append(constant(number))
+                one = constant(number)
+                arrays.append(replace(one, marks=frozenset({WHOLE})) if is_whole(value, op.view) else one)
     return arrays

@@ -26,6 +26,8 @@ from shardlint.values import ArrayValue, Dimension, Note
 from shardtypes.lang import Size
 
 _SUMS = ("lax.psum", "lax.psum_scatter")
+#: Marks of values that are where they were made.
+_OF_PLACES = LOCAL | {"mapped", "index", "chosen", "lone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,10 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
         return blurred(value, one)
     exact = {"lax.psum": _awaits_sum, "lax.pmean": _awaits_mean}.get(one.name, _same)
     odd = [axis for axis in one.axes if not exact(value, axis)]
-    return miscounted(scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd), value, one)
+    result = scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd)
+    if value.constant:
+        result = replace(result, marks=result.marks | {FACTORED})  # the number of devices itself, perhaps
+    return miscounted(result, value, one)
 
 
 def _awaits_sum(value: ArrayValue, axis: str) -> bool:
@@ -128,6 +133,8 @@ def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, st
         return None
     if state(value, axis) == "replicated" and sums and not value.constant:
         return "ST303", f"{one.name} over {axis} of a value that is the same on all of them multiplies by {devices}"
+    if state(value, axis) == "varying" and "lone" in kinds and one.name == "lax.pmean":
+        return "ST304", f"{one.name} of what only one device along {axis} has divides it by {devices}"
     if state(value, axis) != "pending":
         return None
     if "mean" in kinds and sums:
@@ -285,13 +292,17 @@ def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], .
     return replace(
         value, varying=value.varying | moved, unclear=value.unclear.plus(same), constant=False,
         pending=(value.pending or frozenset()) - frozenset(same),
-        marks=value.marks - {(axis, mark) for axis in one.axes for mark in ("mapped", *LOCAL)},
+        marks=value.marks - {(axis, mark) for axis in one.axes for mark in _OF_PLACES},
     )  # fmt: skip
 
 
 def index(one: Collective) -> ArrayValue:
     """``axis_index``."""
-    return ArrayValue((), "int32", manual=True, pending=frozenset(), varying=frozenset(one.axes), unclear=NO_AXIS)
+    own = [axis for axis in one.axes if len(one.axes) == 1 and axis not in one.view.mapped]
+    return ArrayValue(
+        (), "int32", manual=True, pending=frozenset(), varying=frozenset(one.axes), unclear=NO_AXIS,
+        marks=frozenset((axis, "index") for axis in own),
+    )  # fmt: skip
 
 
 def count(one: Collective) -> Size:

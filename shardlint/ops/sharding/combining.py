@@ -7,7 +7,18 @@ from typing import Literal, TypeAlias
 
 from shardlint.axis_set import AxisSet
 from shardlint.ops.sharding.base import Op, ShardingError
-from shardlint.ops.sharding.state import FACTORED, LASTING, LOCAL, Axes, axes_met, marks, notes_about, settled, state
+from shardlint.ops.sharding.state import (
+    FACTORED,
+    LASTING,
+    LOCAL,
+    WHOLE,
+    Axes,
+    axes_met,
+    marks,
+    notes_about,
+    settled,
+    state,
+)
 from shardlint.values import ArrayValue, Note, ScalarValue
 
 Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"]
@@ -42,7 +53,7 @@ def combined(
     pending: set[str] = set()
     varying: set[str] = set()
     unclear: set[str] = set()
-    factor = _has_factor(op, kind, operands)
+    factor = _has_factor(op, kind, operands, operands)
     kept: set[tuple[str, str]] = {FACTORED} if factor else set()
     for axis in sorted(met):
         outcome, refined = _over(op, axis, kind, operands)
@@ -56,7 +67,7 @@ def combined(
         elif outcome == "unclear":
             unclear.add(axis)
         kept |= {(axis, mark) for mark in refined}
-        kept |= {(axis, mark) for mark in _lasting(op, axis, kind, operands, factor)}
+        kept |= {(axis, mark) for mark in _lasting(op, axis, kind, operands)}
     every = any(o.unclear.all_but for o in operands)
     rest = AxisSet(frozenset(met - unclear), True) if every else AxisSet(frozenset(unclear))
     return settled(
@@ -65,12 +76,14 @@ def combined(
     )  # fmt: skip
 
 
-def _has_factor(op: Op, kind: Kind, operands: Sequence[ArrayValue]) -> bool:
-    """Whether a number of devices may be a factor of the result."""
+def _has_factor(op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequence[ArrayValue]) -> bool:
+    """Whether a number of devices may be a factor of the result: of an operand before, or one of these ``factors``."""
     if any(FACTORED in o.marks for o in operands):
         return op.last not in _SATURATING
     if kind in ("multiply", "divide"):
-        return any(o.dims is None or not o.dims or o.constant for o in operands)
+        rest = [o for o in factors if WHOLE not in o.marks]
+        alone = len(rest) == 1 < len(factors)
+        return not alone and any(o.dims is None or not o.dims or o.constant for o in rest)
     if kind != "add":
         return False
     # the logarithm of one may be added to a logarithm; a number as written is hardly one
@@ -78,24 +91,31 @@ def _has_factor(op: Op, kind: Kind, operands: Sequence[ArrayValue]) -> bool:
     return number or any(o.constant and not o.dims for o in op.operands)
 
 
-def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], factor: bool) -> frozenset[str]:
+def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> frozenset[str]:
     """The marks of the operands that outlast reductions. A wrong count does not outlast what may make up for it."""
     found = [marks(o, axis) & LASTING for o in operands]
     outlasting = frozenset[str]().union(*found)
+    if "miscounted" not in outlasting:
+        return outlasting & {"scaled"}
+    scales = kind in ("multiply", "divide")
+    others = [o for o, one in zip(operands, found, strict=True) if not scales or "miscounted" not in one]
+    factor = _has_factor(op, kind, operands, others) and not (scales and "logged" in outlasting)
     repaired = kind == "test" or op.last in _SCALELESS
     if kind in ("multiply", "divide"):
         wrong = [one for one in found if "miscounted" in one]
         repaired |= any(state(o, axis) == "unclear" for o in operands)
         several = len(wrong) > 1 and not any("mixed" in one for one in wrong)
         repaired |= several and (kind == "divide" or any("curved" in one for one in wrong))
-    if factor or repaired or "miscounted" not in outlasting:
+    if factor or repaired:
         return outlasting & {"scaled"}
+    if kind not in ("linear", "add", "multiply", "divide"):
+        outlasting -= {"logged"}
     bends = kind == "nonlinear" or op.last in ("sqrt", "cbrt") or (kind == "divide" and "miscounted" in found[-1])
     mixes = kind == "add" and any(
         "miscounted" not in one and not o.constant for o, one in zip(operands, found, strict=True)
     )
     shares = kind == "divide" and "miscounted" in found[-1]
-    new = [("curved", bends), ("mixed", mixes), ("shared", shares)]
+    new = [("logged", op.last in ("log", "log2", "log10")), ("curved", bends), ("mixed", mixes), ("shared", shares)]
     return outlasting | {mark for mark, holds in new if holds}
 
 

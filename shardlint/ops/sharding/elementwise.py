@@ -11,7 +11,7 @@ from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import Op, Rule, ShardingError, names, rule, with_numbers
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.state import Axes, state
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import format_shape
@@ -22,9 +22,25 @@ def elementwise(kind: Kind) -> Rule:
 
     def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         operands = with_numbers(op)
-        return combined(op, out, aligned(op, out, operands), kind, operands)
+        result = combined(op, out, aligned(op, out, operands), kind, operands)
+        return _chosen(op, result, operands) if op.last in _CHOOSING else result
 
     return found
+
+
+#: Comparisons that are true on one device at most if the index of the device is compared, and what keeps that.
+_CHOOSING = frozenset({"equal", "eq", "logical_and", "bitwise_and"})
+
+
+def _chosen(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> ArrayValue:
+    compared = op.last in ("equal", "eq")
+    wanted = "index" if compared else "chosen"
+    found: set[str] = set()
+    for one in operands:
+        others = [o for o in operands if o is not one]
+        axes = {axis for axis, mark in one.marks if mark == wanted}
+        found |= {axis for axis in axes if not compared or all(state(o, axis) == "replicated" for o in others)}
+    return replace(result, marks=result.marks | {(axis, "chosen") for axis in found})
 
 
 def aligned(op: Op, out: ArrayValue, operands: Sequence[ArrayValue]) -> list[Axes] | None:
@@ -116,17 +132,23 @@ _ZERO = [
                 "hard_swish"),
 ]  # fmt: skip
 _NONLINEAR = [
-    *names(_JNP, "exp exp2 log log2 log10 cos arccos acos cosh arccosh acosh reciprocal sinc power pow float_power "
-                 "arctan2 atan2 hypot logaddexp logaddexp2 remainder mod fmod floor_divide"),
+    *names(
+        _JNP,
+        "exp exp2 log log2 log10 cos arccos acos cosh arccosh acosh reciprocal sinc power pow float_power "
+        "arctan2 atan2 hypot logaddexp logaddexp2 remainder mod fmod floor_divide",
+    ),
     *names(_LAX, "exp exp2 log logistic cos rsqrt erf erfc erf_inv pow atan2 rem"),
     *names(_NN, "sigmoid log_sigmoid softplus hard_sigmoid"),
     *names("jax.scipy.special", "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e entr"),
 ]
 _CHOOSE = [*names(_JNP, "maximum minimum fmax fmin clip"), *names(_LAX, "max min clamp")]
 _TEST = [
-    *names(_JNP, "equal not_equal less less_equal greater greater_equal isclose isnan isinf isfinite isneginf isposinf "
-                 "logical_not logical_and logical_or logical_xor signbit bitwise_and bitwise_or bitwise_xor invert "
-                 "bitwise_not"),
+    *names(
+        _JNP,
+        "equal not_equal less less_equal greater greater_equal isclose isnan isinf isfinite isneginf isposinf "
+        "logical_not logical_and logical_or logical_xor signbit bitwise_and bitwise_or bitwise_xor invert "
+        "bitwise_not",
+    ),
     *names(_LAX, "is_finite eq ne lt le gt ge"),
 ]
 

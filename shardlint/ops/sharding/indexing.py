@@ -12,7 +12,7 @@ from shardlint.ops.sharding.base import Op, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import LOCAL, Axes, marks, settled, sharded
+from shardlint.ops.sharding.state import LOCAL, Axes, choosing, marks, settled, sharded
 from shardlint.ops.sharding.structure import followed
 from shardlint.ops.sharding.updating import index_axes, is_full
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, SliceValue, Value
@@ -70,7 +70,8 @@ def _looked_up(
     gone = [(dim, axis) for k, dim in enumerate(table.dims) if k not in kept for axis in dim.axes or ()]
     if any(dim.axes is None for k, dim in enumerate(table.dims) if k not in kept):
         return unknown(out)
-    return _of_parts(op, combined(op, out, own, "multiply", [table, *indices]), table, gone)
+    picks = [choosing(one) for one in indices]
+    return _of_parts(op, combined(op, out, own, "multiply", [table, *picks]), table, gone)
 
 
 def _of_parts(op: Op, result: ArrayValue, table: ArrayValue, gone: Sequence[tuple[Dimension, str]]) -> ArrayValue:
@@ -118,7 +119,7 @@ def taken_along(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if own is not None:
         own[axis] = index.dims[axis].axes
     gone = [(table.dims[axis], one) for one in table.dims[axis].axes or ()]
-    return _of_parts(op, combined(op, out, own, "multiply", op.operands), table, gone)
+    return _of_parts(op, combined(op, out, own, "multiply", [table, choosing(index)]), table, gone)
 
 
 def sliced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:

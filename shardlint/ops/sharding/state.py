@@ -3,7 +3,9 @@
 Marks refine the state over an axis:
 
 - ``mean``: what is pending is an average, to be averaged over the devices (``pmean``);
-- ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table;
+- ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table, or where all but
+  one are masked out;
+- ``index``: the index of the device; ``chosen``: true on one device at most, by a comparison of that index;
 - ``offset``: something replicated was added to a pending sum, which reducing will count once for every device;
 - ``reduction``: pending by a reduction that the program writes out (``jnp.sum``), not by a contraction;
 - ``scattered``: pending by what was added at positions of its own, which may be all that a device's rows are about;
@@ -22,7 +24,10 @@ Marks refine the state over an axis:
 - ``local``: an operation that needs a whole dimension was done on every device's part, with nothing since that could
   have made up for it; ``softmax`` or ``scan`` (``cumsum``, ``sort``) if it was one of these.
 
-One mark is about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices.
+- ``logged``: a miscounted value after a logarithm, where no factor makes it right.
+
+Two marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on an
+operand of one operation, it is no such factor.
 """
 
 from __future__ import annotations
@@ -37,13 +42,14 @@ from shardlint.values import ArrayValue, Dimension, Note
 State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
 Axes: TypeAlias = "tuple[str, ...] | None"
 
-LASTING = frozenset({"scaled", "miscounted", "curved", "mixed", "shared"})
+LASTING = frozenset({"scaled", "miscounted", "curved", "mixed", "shared", "logged"})
 """Marks that a reduction over their axis leaves as they are."""
 
 LOCAL = frozenset({"local", "softmax", "scan"})
 """Marks of what was done on each device's part, until something that knows which device this is may correct it."""
 
 FACTORED = ("", "factored")
+WHOLE = ("", "whole")
 
 
 def state(value: ArrayValue, axis: str) -> State:
@@ -119,6 +125,13 @@ def kept_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 def split_marks(axes: Iterable[str]) -> frozenset[tuple[str, str]]:
     return frozenset((axis, "split") for axis in axes)
+
+
+def choosing(value: ArrayValue) -> ArrayValue:
+    """What picks or masks values, and is no factor of them: if it differs between devices, that is what the numbers in
+    it are for."""
+    kept = value.marks - {FACTORED} if value.varying or sharded(value) else value.marks
+    return replace(value, marks=kept | {WHOLE})
 
 
 def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:

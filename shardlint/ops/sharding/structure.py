@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import Call, is_none, static_int
 from shardlint.ops.sharding.base import Op, computed, made, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, clash, explain
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.state import FACTORED, Axes, choosing, sharded, state
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, Literal, SequenceValue
 from shardtypes.lang import Size
 
@@ -250,7 +252,24 @@ def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     condition, values = operands[0], operands[1:]
     axes = aligned(op, out, operands)
     chosen = combined(op, out, axes, "add", values)
-    return combined(op, chosen, axes, "multiply", [condition, chosen])
+    result = combined(op, chosen, axes, "multiply", [choosing(condition), chosen])
+    return _masked(op, result, condition, values[0])
+
+
+def _masked(op: Op, result: ArrayValue, condition: ArrayValue, value: ArrayValue) -> ArrayValue:
+    """The result, where all devices but one have zeros: it differs between them, whatever the value was."""
+    if op.call.get("y") not in (Literal(0.0), IntValue(Size.const(0))) or value.dims is None:
+        return result
+    if any(dim.axes is None for dim in value.dims):
+        return result
+    left = sharded(value) | (value.pending or frozenset())
+    axes = {axis for axis, mark in condition.marks if mark == "chosen" and axis not in left}
+    hidden = any(state(value, axis) == "unclear" for axis in axes)  # and so may be its factors
+    kept = {m for m in result.marks if m[0] not in axes} | ({FACTORED} if hidden else set())
+    return replace(
+        result, varying=result.varying | axes, unclear=result.unclear.minus(axes),
+        marks=frozenset(kept) | {(axis, "lone") for axis in axes},
+    )  # fmt: skip
 
 
 _JNP, _LAX = "jax.numpy", "jax.lax"

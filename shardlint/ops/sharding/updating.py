@@ -152,7 +152,7 @@ def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
             }
     every = any(o.unclear.all_but for o in (target, *write.others))
     rest = AxisSet(frozenset(met - found["unclear"]), True) if every else AxisSet(frozenset(found["unclear"]))
-    if write.how in _SCALING or any(FACTORED in o.marks for o in (target, *write.others)):
+    if write.how in _SCALING or FACTORED in target.marks | values.marks:
         kept.add(FACTORED)
     return settled(
         out, axes, pending=found["pending"], varying=found["varying"], unclear=rest, marks=kept,

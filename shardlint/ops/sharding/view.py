@@ -123,13 +123,18 @@ def _part(size: Size, count: Size) -> Size:
     return Size.symbol(name)
 
 
+def parted(name: str) -> tuple[Size, Size] | None:
+    """The size and the number of devices that a symbol stands for, if it is a part of a known size."""
+    return _PARTS.get(name)
+
+
 def _times(size: Size, count: Size) -> Size:
     """``size * count``, where an even division of size by count is taken back: ``B//(d*t)`` times t is ``B//d``."""
     total = Size.const(0)
     for monomial, coefficient in size.terms:
         product = Size({monomial: coefficient}) * count
         for atom in monomial:
-            whole, divisor = atom.args if atom.op == "//" else _PARTS.get(atom.name, (None, None))
+            whole, divisor = atom.args if atom.op == "//" else parted(atom.name) or (None, None)
             rest = None if divisor is None else divisor.divides_exactly(count)
             if rest is not None and whole is not None:
                 others = list(monomial)

@@ -1,0 +1,54 @@
+"""Python numbers that are as large on one device as on many, though they were computed from local sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from math import prod
+
+from shardlint.ops.sharding.view import View, parted
+from shardlint.values import IntValue, Literal, Value
+from shardtypes.lang import Size
+
+
+def is_whole(number: Value, view: View) -> bool:
+    """Whether a number is a product of sizes in which every local one is multiplied by the devices that share it, as
+    ``x.shape[0] * axis_size('d')`` is: then no number of devices is a factor of it.
+
+    So is the number one. False where that is not known: for sizes that need not be local, and for other literals.
+    """
+    if number == Literal(1.0):
+        return True
+    size = number.size if isinstance(number, IntValue) else None
+    if size is None or len(size.terms) != 1:
+        return False
+    monomial, coefficient = size.terms[0]
+    counts: Counter[str] = Counter()
+    shared = 1
+    for atom in monomial:
+        division = (atom.args[0], atom.args[1]) if atom.op == "//" else parted(atom.name) if not atom.op else None
+        if division is None:
+            if atom.op or atom.name.startswith("?"):
+                return False
+            counts[atom.name] += atom.name.startswith("|")
+            continue
+        whole, devices = division
+        if not _plain(whole) or len(devices.terms) != 1:
+            return False
+        names, number_of = devices.terms[0]
+        counts.subtract(one.name for one in names)
+        shared *= number_of
+    local = any(atom.op or atom.name.startswith("?") for atom in monomial)
+    return local and coefficient == shared and not any(counts.values()) and (shared == 1 or _distinct(view))
+
+
+def _plain(size: Size) -> bool:
+    """Whether a size is one of a whole dimension."""
+    return size.constant is not None or not set("/|?") & set(str(size))
+
+
+def _distinct(view: View) -> bool:
+    """Whether each number of devices tells along which axes they are counted."""
+    sizes = [size for _, size in view.axes if size is not None and size != 1]
+    products = [prod(some) for k in range(1, len(sizes) + 1) for some in combinations(sizes, k)]
+    return len(products) == len(set(products))
