@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec
 
 from shardtypes import array_check, sharding_check
 from shardtypes.array_check import ArraySpec
+from shardtypes.compiled import asking
 from shardtypes.meshes import View, axes_of_type, mesh_sizes
 from shardtypes.scopes import Site
 
@@ -135,7 +136,8 @@ def recorded() -> Iterator[Recording]:
         __tracebackhide__ = True
         check(spec, value, *context)
         *_, view, site = context
-        recording.add(spec, value, view, site)
+        if not asking():  # what is compiled for the check alone never runs
+            recording.add(spec, value, view, site)
 
     jax.clear_caches()
     # The one place through which every annotated value goes.

@@ -279,12 +279,15 @@ def _names(target: ir.Expr) -> Iterator[str]:
 
 def is_library(name: str) -> bool:
     """Libraries are known by their models, even where their own sources are among the files that are checked."""
-    return name.partition(".")[0] in _LIBRARIES
+    return name.partition(".")[0] in _LIBRARIES or f".{name}.".endswith(_ORIGINAL)
 
 
 @lru_cache(maxsize=4096)
 def canonical(qualname: str) -> str:
     """One name for each thing that libraries export under several."""
+    _, original, last = f".{qualname}".rpartition(_ORIGINAL)
+    if original and "." not in last:
+        return f"shardlib.shardtypes.{last}"
     for prefix, full in _PREFIXES:
         if qualname == prefix or qualname.startswith(prefix + "."):
             return full + qualname[len(prefix) :]
@@ -311,6 +314,8 @@ _PREFIXES = (
         "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax one_hot relu"
         " relu6 selu sigmoid silu soft_sign softmax softplus standardize swish").split()),
 )
+#: The annotations that this package grew from: programs carry their sources along, in a package of any name.
+_ORIGINAL = ".shardlib.shardtypes."
 _LIBRARIES = frozenset(
     {"shardtypes", "jax", "numpy", "jaxtyping", "einops", "flax", "equinox", "typeguard", "beartype"}
 )

@@ -206,3 +206,21 @@ def test_a_run_over_some_files_does_not_know_the_rules_in_force(
     assert main(["--format", "concise", "layer.py", "rules.py"]) == 0
     assert main(["--format", "concise", "."]) == 1
     assert "ST401 no rule mentions the logical axis 'embd'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", ["", "trainer/"])
+def test_the_original_annotations_are_known_where_their_sources_lie_beside_the_program(
+    write: Write, package: str
+) -> None:
+    """Alone or with the rest: an editor and a commit hook name single files."""
+    prefix = package.replace("/", ".")
+    program = (
+        f"from {prefix}shardlib.shardtypes import f32\n"
+        "def f(x: f32[b'B/d M']) -> f32[b'M B']:\n    y: f32[b'B/d M'] = x\n    return y\n"
+    )
+    write({
+        "train.py": program,
+        f"{package}shardlib/shardtypes.py": "class number:\n    pass\nclass f32(number):\n    dtype = 'float32'\n",
+    })  # fmt: skip
+    assert found("train.py") == [("ST201", "train.py", 4)]
+    assert found(".") == [("ST201", "train.py", 4)]

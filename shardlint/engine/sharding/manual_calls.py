@@ -288,8 +288,9 @@ def _merge_arrays(promised: ArrayValue, found: ArrayValue) -> ArrayValue:
     lost = sharded(found) - sharded(promised)
     hidden = promised.dims is not None and any(dim.axes is None for dim in promised.dims)
     pending = (found.pending or frozenset()) | said
+    # where nothing is known of the body, the annotation's word is taken, as it is for a parameter
     return replace(
         promised, pending=pending - sharded(promised), varying=found.varying - said,
-        unclear=EVERY_AXIS if hidden else found.unclear.minus(said).plus(lost), marks=found.marks, notes=found.notes,
-        constant=False,
+        unclear=EVERY_AXIS if hidden else found.unclear.minus(said | sharded(promised)).plus(lost), marks=found.marks,
+        notes=found.notes, constant=False,
     )  # fmt: skip
