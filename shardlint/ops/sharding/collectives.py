@@ -27,7 +27,7 @@ from shardtypes.lang import Size
 
 _SUMS = ("lax.psum", "lax.psum_scatter")
 #: Marks of values that are where they were made.
-_OF_PLACES = LOCAL | {"mapped", "index", "chosen", "lone"}
+_OF_PLACES = LOCAL | {"mapped", "index", "chosen", "lone", "starts", "within", "least", "below"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], .
     return replace(
         value, varying=value.varying | moved, unclear=value.unclear.plus(same), constant=False,
         pending=(value.pending or frozenset()) - frozenset(same),
-        marks=value.marks - {(axis, mark) for axis in one.axes for mark in _OF_PLACES},
+        marks=frozenset(m for m in value.marks if m[0] not in one.axes or m[1].partition(" ")[0] not in _OF_PLACES),
     )  # fmt: skip
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from shardlint import dtypes
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import OpError
+from shardlint.ops.sharding import masks
 from shardlint.ops.sharding.base import Op, Rule, ShardingError, names, rule, with_numbers
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import Axes, state
+from shardlint.ops.sharding.state import Axes
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import format_shape
@@ -23,24 +24,9 @@ def elementwise(kind: Kind) -> Rule:
     def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         operands = with_numbers(op)
         result = combined(op, out, aligned(op, out, operands), kind, operands)
-        return _chosen(op, result, operands) if op.last in _CHOOSING else result
+        return masks.followed(op, result, operands)
 
     return found
-
-
-#: Comparisons that are true on one device at most if the index of the device is compared, and what keeps that.
-_CHOOSING = frozenset({"equal", "eq", "logical_and", "bitwise_and"})
-
-
-def _chosen(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> ArrayValue:
-    compared = op.last in ("equal", "eq")
-    wanted = "index" if compared else "chosen"
-    found: set[str] = set()
-    for one in operands:
-        others = [o for o in operands if o is not one]
-        axes = {axis for axis, mark in one.marks if mark == wanted}
-        found |= {axis for axis in axes if not compared or all(state(o, axis) == "replicated" for o in others)}
-    return replace(result, marks=result.marks | {(axis, "chosen") for axis in found})
 
 
 def aligned(op: Op, out: ArrayValue, operands: Sequence[ArrayValue]) -> list[Axes] | None:

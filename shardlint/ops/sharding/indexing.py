@@ -49,7 +49,9 @@ def _partly(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
             axes.append(source.dims[origin[1]].axes)
         else:
             axes.append(() if dim.size == ONE or not cut else None)
-    return combined(op, out, axes, "linear", [source])
+    chosen = frozenset((axis, mark) for axis, mark in source.marks if mark == "chosen")
+    result = combined(op, out, axes, "linear", [source])
+    return replace(result, marks=result.marks | chosen)
 
 
 def _looked_up(

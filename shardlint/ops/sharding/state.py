@@ -5,7 +5,8 @@ Marks refine the state over an axis:
 - ``mean``: what is pending is an average, to be averaged over the devices (``pmean``);
 - ``lone``: at most one device's value is non-zero at each place, as after a lookup in a split table, or where all but
   one are masked out;
-- ``index``: the index of the device; ``chosen``: true on one device at most, by a comparison of that index;
+- ``index``: the index of the device; ``chosen``: true on one device at most at each place, by comparisons of that
+  index; on the way to such ones of a range ``starts``, ``within``, ``least`` and ``below``, see ``masks``;
 - ``offset``: something replicated was added to a pending sum, which reducing will count once for every device;
 - ``reduction``: pending by a reduction that the program writes out (``jnp.sum``), not by a contraction;
 - ``scattered``: pending by what was added at positions of its own, which may be all that a device's rows are about;
