@@ -169,10 +169,12 @@ def call_mapped(
         mapped.sizes[0][1] if mapped.sizes else None, lies if it.view is not None or explicit_axes(frame.mesh) else None
     )
     naming = named_axes.Naming(func, dim.size, dim.axes)
+    inside = it.view is not None
     with named_axes.bound(it, frame, naming) as manual:
         if manual:
-            inner = [named_axes.entered(naming, v, given is not v) for v, given in zip(inner, args, strict=True)]
-            named = {name: named_axes.entered(naming, value, True) for name, value in named.items()}
+            pairs = zip(inner, args, strict=True)
+            inner = [named_axes.entered(naming, value, given is not value, inside) for value, given in pairs]
+            named = {name: named_axes.entered(naming, value, True, inside) for name, value in named.items()}
         result = call(it, frame, func.func, inner, named, at, places)
     if manual:
         result = named_axes.left(it, frame, naming, result, at)

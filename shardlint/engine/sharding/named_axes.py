@@ -60,15 +60,16 @@ def bound(it: Interpreter, frame: Frame, naming: Naming) -> Iterator[bool]:
         it.view = before
 
 
-def entered(naming: Naming, value: Value, mapped: bool) -> Value:
-    """An argument: over the axis the examples that are ``mapped`` may differ, anything else is the same."""
+def entered(naming: Naming, value: Value, mapped: bool, inside: bool) -> Value:
+    """An argument: over the axis the examples that are ``mapped`` may differ, anything else is the same. ``inside`` of
+    manual code nothing is known of an array that is not of its view."""
 
     def leaf(one: Value) -> Value:
         if not isinstance(one, ArrayValue):
             return one
-        inside = one if one.manual else replicated(one)
+        known = adopted(one) if one.manual or inside else replicated(one)
         names = naming.names()
-        return replace(inside, unclear=inside.unclear.plus(names) if mapped else inside.unclear.minus(names))
+        return replace(known, unclear=known.unclear.plus(names) if mapped else known.unclear.minus(names))
 
     return map_leaves(value, leaf)
 
