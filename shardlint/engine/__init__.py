@@ -192,7 +192,7 @@ class run:
                 frame.variables[param.name] = explicit.parameter(it, frame.variables[param.name])
             if it.view is not None:
                 value = frame.variables[param.name]
-                frame.variables[param.name] = entered(frame, it.view, value, region, index, param.name)
+                frame.variables[param.name] = entered(frame, it.view, value, region, param.name)
         for name in {one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one}:
             own = (one for one in frame.bindings.sizes if one.rpartition(".")[0] == name)
             frame.facts = frame.facts.speaking(own)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.values import FunctionValue, PartialValue, Value
+from shardlint.engine.plain import innermost
+from shardlint.values import FunctionValue, Value
 
 
 def result_place(func: Value, frame: Frame, path: Sequence[int] = (), private: bool = False) -> int | None:
@@ -15,8 +16,7 @@ def result_place(func: Value, frame: Frame, path: Sequence[int] = (), private: b
     A function defined elsewhere may be right for its other callers: then the call is to blame, unless the function is
     ``private`` to it.
     """
-    while isinstance(func, PartialValue):
-        func = func.func
+    func = innermost(func)
     if not isinstance(func, FunctionValue) or func.module != frame.module:
         return None
     if not private and (func.closure is not frame or frame.parent is None):

@@ -55,7 +55,7 @@ class Interpreter:
         self.configured = configured(self.mesh, explicit)  # the configured mesh, where it has explicit axes
         self.rules = tuple(rules)
         self.placements: dict[int, Placement] = {}
-        self.misnamed: set[tuple[str, int]] = set()  # what was found wrong already; what follows from it is not told
+        self.wrong_places: set[tuple[str, int]] = set()  # what was found wrong; what follows from it is not told
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.modules: dict[str, Frame] = {}

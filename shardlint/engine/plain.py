@@ -48,6 +48,13 @@ def operand(value: Value) -> Value:
     return value.leaf if isinstance(value, Unknown) and value.leaf is not None else known(value)
 
 
+def innermost(func: Value) -> Value:
+    """The function that ``functools.partial`` was applied to, however often."""
+    while isinstance(func, PartialValue):
+        func = func.func
+    return func
+
+
 def is_vast(values: Sequence[Value]) -> bool:
     """Whether tuples and lists hold more than can be followed, as ``t = (t, t)`` does after a few lines."""
     pending, count = list(values), 0

@@ -84,7 +84,7 @@ def check_contraction(site: Site) -> None:
             label, other = (value.dims or ())[mine].label, (kernel.dims or ())[its].label
             if label is None or other is None or not other.logical or label.name == other.name:
                 continue
-            if {label.place, other.place} & site.it.misnamed:
+            if {label.place, other.place} & site.it.wrong_places:
                 continue
             rest = [dim.label.name for n, dim in enumerate(kernel.dims or ()) if n != its and dim.label is not None]
             if label.name not in rest:
@@ -96,7 +96,7 @@ def check_contraction(site: Site) -> None:
             related = ((site.frame.module, site.at, "contracted here"),) if place else ()
             site.report("ST403", place[1] if place else site.at, text, related)
             if other.place is not None:
-                site.it.misnamed.add(other.place)
+                site.it.wrong_places.add(other.place)
             return
 
 

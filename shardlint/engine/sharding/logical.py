@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from shardlint import ir
 from shardlint.engine.annotations import resolve
+from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import labels, rules_in_force
 from shardlint.engine.sharding.checks import check_axes, mesh_axes
 from shardlint.engine.sharding.site import NONE, Site
@@ -170,9 +171,7 @@ def made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue |
     """What one of JAX's initializers makes; None for any other function. ``given`` follows the key."""
     from shardlint.engine.calls import call as call_value
 
-    inner = init
-    while isinstance(inner, PartialValue):
-        inner = inner.func
+    inner = None if init is None else innermost(init)
     if init is None or not isinstance(inner, ExternalValue) or not inner.qualname.startswith(INITIALIZERS):
         return None
     made = call_value(site.it, site.frame, init, [Unknown("a key"), *given], {}, site.at)

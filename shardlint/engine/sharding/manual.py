@@ -47,7 +47,7 @@ class Region:
     """What runs a function on every device. ``entries`` are specs (or mapped axes) of its arguments and ``results``
     that of its result; both None where annotations say it. ``mapped`` is the axis that ``pmap`` maps over; ``own`` are
     the axes that it makes manual, where others are so already (None: all). ``names`` are the parameters that get the
-    entries, in order, where that is not simply all of them, and ``given`` the values of others."""
+    entries, in order, and ``given`` the values of others."""
 
     view: View
     typed: bool = False
@@ -55,7 +55,7 @@ class Region:
     results: Value | None = None
     mapped: str | None = None
     own: frozenset[str] | None = None
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] = ()
     given: tuple[tuple[str, Value], ...] = ()
 
 
@@ -88,9 +88,10 @@ class Regions:
         if not checked:
             self.waiting.append((func, view, region))
 
-    def called(self, node: ir.Function | ir.Lambda) -> None:
+    def called(self, func: Value) -> None:
         """The function was evaluated for a call."""
-        self.bare[id(node)] = None
+        if isinstance(func, FunctionValue):
+            self.bare[id(func.node)] = None
 
     def extend(self) -> bool:
         """Let functions wait that have no annotations, and that nothing called; whether there are any."""
@@ -224,21 +225,20 @@ def _reduces(it: Interpreter, module: str, call: ir.Call, axes: frozenset[str]) 
 # --- entering ------------------------------------------------------------------------------------------------------
 
 
-def entered(frame: Frame, view: View, value: Value, region: Region | None, index: int, name: str) -> Value:
+def entered(frame: Frame, view: View, value: Value, region: Region | None, name: str) -> Value:
     """The value of a parameter, made from its annotation, at the start of a function; even divisions become facts.
 
     In a region an argument is what its annotation says and nothing else; a helper's may be pending besides.
     """
-    entry = None
-    if region is not None and region.names is not None:
-        if name not in region.names:
-            return dict(region.given).get(name, value) if isinstance(value, Unknown) else value
-        index = region.names.index(name)
-    if region is not None and not region.typed:
-        entry = region.entries
-        if isinstance(entry, SequenceValue):
-            entry = entry.items[index] if index < len(entry.items) else None
-    return _entered(frame, view, value, region, entry, is_mapped(region, index))
+    if region is None or region.typed:
+        return _entered(frame, view, value, region, None, False)
+    if name not in region.names:
+        return dict(region.given).get(name, value) if isinstance(value, Unknown) else value
+    index = region.names.index(name)
+    entry = region.entries
+    if isinstance(entry, SequenceValue):
+        entry = entry.items[index] if index < len(entry.items) else None
+    return _entered(frame, view, value, region, entry, is_mapped(region, entry))
 
 
 def _entered(
@@ -288,18 +288,15 @@ def displayed(view: View, value: Value) -> Value:
     return replace(view.leave(value), manual=value.manual) if isinstance(value, ArrayValue) else value
 
 
-def is_mapped(region: Region | None, index: int) -> bool | None:
-    """Whether ``pmap`` maps over a parameter; None where that is not known."""
-    if region is None or region.mapped is None:
+def is_mapped(region: Region, entry: Value | None) -> bool | None:
+    """Whether ``pmap`` maps over the parameter that has this entry; None where that is not known."""
+    if region.mapped is None:
         return False
-    axes = region.entries
-    if isinstance(axes, SequenceValue):
-        axes = axes.items[index] if index < len(axes.items) else None
-    elif axes is None:
+    if region.entries is None:
         return True
-    if axes is None:
+    if entry is None:
         return None
-    return False if is_none(axes) else True if static_int(axes) is not None else None
+    return False if is_none(entry) else True if static_int(entry) is not None else None
 
 
 def by_spec(view: View, value: ArrayValue, spec: SpecValue | None) -> ArrayValue:

@@ -11,6 +11,7 @@ from shardlint import ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
+from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import manual_exit
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual import Region, at_border, by_spec, signature_view, tracked
@@ -110,10 +111,9 @@ def wrapped(it: Interpreter, value: Value, mesh: MeshValue | None = None) -> Non
         func = func.func
     if isinstance(func, FunctionValue):
         region = region_of(it, value.kind, dict(value.options), mesh)
-        if given or named:
-            rest = [param.name for param in func.node.params if param.name not in named]
-            fixed = {**dict(zip(rest, given, strict=False)), **named}
-            region = replace(region, names=tuple(rest[len(given) :]), given=tuple(fixed.items()))
+        rest = [param.name for param in func.node.params if param.name not in named]
+        fixed = {**dict(zip(rest, given, strict=False)), **named}
+        region = replace(region, names=tuple(rest[len(given) :]), given=tuple(fixed.items()))
         it.regions.add(func, signature_view(it, region.view, func.node, func.module), region)
 
 
@@ -126,7 +126,7 @@ def call_region(
 
     region = region_of(it, SHARD_MAP, dict(func.options), frame.mesh)
     if not frame.silent:
-        manual_bare(it, func.func)
+        it.regions.called(innermost(func.func))
     inner = [_enter(region, value, _entry(region.entries, i, len(args))) for i, value in enumerate(args)]
     if kwargs:
         return Unknown("shard_map with keyword arguments")
@@ -143,22 +143,12 @@ def call_region(
 
 def judged_elsewhere(it: Interpreter, func: WrappedValue) -> bool:
     """Whether what leaves is judged where the function returns, or in the module that mapped it."""
-    inner = func.func
-    while isinstance(inner, PartialValue):
-        inner = inner.func
+    inner = innermost(func.func)
     if not isinstance(inner, FunctionValue):
         return False
     if (func.module or inner.module) != it.target:
         return True
     return not isinstance(inner.node, ir.Lambda) and it.regions.seen(inner.node)
-
-
-def manual_bare(it: Interpreter, func: Value) -> None:
-    """A function without annotations is evaluated by this call."""
-    while isinstance(func, PartialValue):
-        func = func.func
-    if isinstance(func, FunctionValue):
-        it.regions.called(func.node)
 
 
 def _entry(specs: Value | None, index: int, count: int) -> Value | None:

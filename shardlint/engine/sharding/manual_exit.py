@@ -43,14 +43,14 @@ def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
         _undeclared(it, frame, expr, value)
     findings = list(_of_region(it, region, frame, value) if region is not None else _of_helper(value))
     if region is None and frame.parent is not None and frame.parent.region is not None:  # told where that was left
-        findings = [one for one in findings if not {place[:2] for place in one.related} & it.misnamed]
+        findings = [one for one in findings if not {place[:2] for place in one.related} & it.wrong_places]
     if not findings:
         return
     places = [_place(frame, one, written_at(frame, expr, one.path)) for one in findings]
     place, found = min(zip(places, findings, strict=True), key=lambda pair: pair[0])
     what = f"result of {frame.function.name}{shown_path(found.path)}" if frame.function is not None else "the result"
     if region is not None and not frame.silent:
-        it.misnamed.update(place[:2] for place in found.related)
+        it.wrong_places.update(place[:2] for place in found.related)
     it.report(frame, found.code, place, f"{what} {found.text}", None, _related(found, frame))
 
 

@@ -171,10 +171,10 @@ def blurred(value: ArrayValue, one: Collective) -> ArrayValue:
 
 def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> ArrayValue:
     """``all_gather``. Raises ShardingError where the pieces would be put together along the wrong dimension."""
-    if value.dims is None and not one.grouped:
-        return replace(scaled(without(value, one.axes), one.axes), constant=False)
-    if value.dims is None or one.grouped:
+    if one.grouped:
         return replace(blurred(value, one), dims=None)
+    if value.dims is None:
+        return replace(scaled(without(value, one.axes), one.axes), constant=False)
     rank = len(value.dims)
     count = one.view.count(one.axes)
     if not tiled:
@@ -217,11 +217,11 @@ def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
 
 def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> ArrayValue:
     """``psum_scatter``."""
-    if value.dims is None and not one.grouped:
+    if one.grouped:
+        return replace(blurred(value, one), dims=None)
+    if value.dims is None:
         gone = without(value, one.axes)
         return replace(scaled(gone, one.axes), varying=gone.varying.union(one.axes), constant=False)
-    if value.dims is None or one.grouped:
-        return replace(blurred(value, one), dims=None)
     dim = _dimension(value, one, dim, len(value.dims))
     odd = [axis for axis in one.axes if not _awaits_sum(value, axis)]
     result = miscounted(scaled(without(_axes(value, one.axes), one.axes), odd), value, one)
