@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import named_axes
-from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt, traced
+from shardlint.engine.trees import children, is_leaf, map_leaves, may_be_tree, rebuilt, traced
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
 from shardlint.ops.sharding.explicit import explicit_axes, placed
@@ -78,7 +78,7 @@ class _Mapped:
         if parts is not None:
             made = rebuilt(value, [(key, self.one(item, axes, f"{what}{_step(value, key)}")) for key, item in parts])
             return replace(made, prefix=made.prefix[1:]) if isinstance(made, InstanceValue) else made
-        if is_leaf(value) and not self.lenient:
+        if is_leaf(value) and not self.lenient and value != IntValue(None):  # many an array is annotated ``int``
             raise _Wrong(f"{what} is a number, which has no axis {axis} to map over")
         if self.lenient and not isinstance(value, Unknown):
             return value
@@ -111,7 +111,7 @@ class _Mapped:
     def _by_structure(self, value: Value, axes: SequenceValue | DictValue, what: str) -> Value:
         parts = children(value)
         wanted = dict(children(axes) or [])
-        if isinstance(value, ArrayValue):
+        if isinstance(value, ArrayValue) and not may_be_tree(value):
             raise _Wrong(f"{what} is one array, in_axes has a {_kind(axes)} for it")
         if parts is None or type(value) is not type(axes) or (isinstance(value, SequenceValue) and value.names):
             self.certain = False

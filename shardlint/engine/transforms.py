@@ -65,8 +65,8 @@ def make(
     if qualname == _WRAPS and module:
         return ExternalValue(_WRAPS)  # as a decorator it leaves the wrapper as it is
     if transparent(qualname):
-        if args and _callable(args[0]):
-            return args[0]
+        if args:
+            return args[0] if _callable(args[0]) else Unknown("a transformation of something unknown")
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()))
     if qualname == _BOX and args and isinstance(args[0], ArrayValue):
         return args[0]

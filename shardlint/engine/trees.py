@@ -129,7 +129,7 @@ def leaf_pairs(a: Value, b: Value, path: str = "") -> list[tuple[str, Value, Val
         return [(path, a, b)]
     if first is None or second is None:
         other = a if first is None else b
-        return None if is_leaf(other) else [(path, a, b)]
+        return None if is_leaf(other) and not may_be_tree(other) else [(path, a, b)]
     if type(a) is not type(b) or (isinstance(a, SequenceValue) and isinstance(b, SequenceValue) and a.kind != b.kind):
         return None if isinstance(a, _PLAIN) and isinstance(b, _PLAIN) else [(path, a, b)]
     if isinstance(a, InstanceValue) and isinstance(b, InstanceValue) and a.cls is not b.cls:
@@ -155,6 +155,11 @@ def is_leaf(value: Value) -> bool:
     return isinstance(value, (ArrayValue, IntValue, ScalarValue)) or (
         isinstance(value, Literal) and isinstance(value.value, (bool, float, complex))
     )
+
+
+def may_be_tree(value: Value) -> bool:
+    """Whether nothing but the word says that a value is an array: trees of arrays are often annotated so."""
+    return isinstance(value, ArrayValue) and value.dims is None and value.dtype is None
 
 
 def traced(value: Value) -> Value:
