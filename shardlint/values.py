@@ -22,12 +22,13 @@ class Unknown:
     """A value of which nothing is known, and why (``--show-types`` prints the reason). ``size`` is what it is if it is
     an int: ``cfg.width`` is one size wherever nothing writes to ``cfg``. ``leaf``: in manual code, it is an array or a
     tree of arrays, each of which lies on the mesh like this one; ``lead`` are the axes of the first dimensions of each,
-    where they are known."""
+    where they are known. ``either`` are the objects that it is one of, where two paths meet."""
 
     reason: str = ""
     size: Size | None = None
     leaf: ArrayValue | None = None
     lead: tuple[tuple[str, ...], ...] | None = None
+    either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +134,21 @@ class StringValue:
 @dataclass(frozen=True, slots=True)
 class SequenceValue:
     """A tuple or list of known length; or (``keys``) an array of random keys, of which only the length is known.
-    ``names`` are the fields of a NamedTuple."""
+    ``names`` are the fields of a NamedTuple. A ``kind`` may also be set, deque, or iterator: what it still gives.
+    ``either`` are the lists that it is one of, where two paths meet."""
 
     items: tuple[Value, ...]
     kind: str = "tuple"
     names: tuple[str, ...] | None = None
+    either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class DictValue:
-    """A dict whose keys are all known constants, in order."""
+    """A dict whose keys are all known constants, in order. ``either`` are the dicts that it is one of."""
 
     items: tuple[tuple[object, Value], ...]
+    either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +240,14 @@ class ClassValue:
 @dataclass(frozen=True, slots=True)
 class InstanceValue:
     """An instance of a project class: what is known of its attributes. ``prefix`` are dimensions stacked in front
-    of every array field (``Array['layers', T]``). ``exact`` tells that it is of no class below ``cls``."""
+    of every array field (``Array['layers', T]``). ``exact`` tells that it is of no class below ``cls``; ``either`` are
+    the instances that it is one of."""
 
     cls: ClassValue
     fields: tuple[tuple[str, Value], ...] = ()
     prefix: tuple[Dimension, ...] = ()
     exact: bool = False
+    either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

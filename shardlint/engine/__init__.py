@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from shardlint import ir, messages
-from shardlint.engine import classes, enforcement, statements, strings
+from shardlint.engine import classes, enforcement, mutation, statements, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
@@ -127,6 +127,8 @@ class run:
             self._ranks(node, owner, closure, func, region)
         except StepLimit:
             it.stack.clear()
+            it.callers.clear()
+            it.traced = False
             it.active.clear()
             it.cut[node.name] = it.cut.get(node.name, 0) + 1
         finally:
@@ -209,6 +211,7 @@ class run:
             statements.block(it, frame, node.body)
         finally:
             it.stack.pop()
+        mutation.forgotten(it, frame)
         for inner in _nested(node.body):
             self._function(inner, None, frame)
         for cls_node in _classes(node.body):
@@ -216,7 +219,6 @@ class run:
             if isinstance(cls, ClassValue) and cls.node is cls_node:
                 for inner in _nested(cls_node.body):
                     self._function(inner, cls, frame)
-
 
     def _says_all(self, dotted: Type, types_: Iterable[Type], outside: set[str]) -> bool:
         """Whether an annotation with ``...`` has every name that there is: what the dots hide can have none of them."""
@@ -238,8 +240,10 @@ def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> No
 
 
 def _is_anonymous(type_: Type) -> bool:
-    return isinstance(type_, ArrayType) and type_.shape is not None and any(
-        dim.kind == "variadic" and not dim.name for dim in type_.shape.dims
+    return (
+        isinstance(type_, ArrayType)
+        and type_.shape is not None
+        and any(dim.kind == "variadic" and not dim.name for dim in type_.shape.dims)
     )
 
 

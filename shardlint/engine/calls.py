@@ -77,16 +77,14 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
             args.append(value)
             operands.append(arg.value)
     if not certain:
-        mutation.note_unknown(it, frame, expr, func)
+        mutation.note_open(it, frame, expr, func, [*args, *kwargs.values()])
         return Unknown("called with arguments that are not known")
     given = mutation.note(it, frame, expr, func, args, kwargs)
     if given is not None:
         return given
     operands += named
     it.left = None
-    result = call(it, frame, func, args, kwargs, expr.at, tuple(o.at for o in operands), tuple(operands))
-    mutation.after_method(it, frame, expr, func)
-    return result
+    return call(it, frame, func, args, kwargs, expr.at, tuple(o.at for o in operands), tuple(operands))
 
 
 def call(
@@ -114,7 +112,11 @@ def call(
             result = call(it, frame, func.func, [*func.args, *args], merged, at, shifted)
             return replace(result, origin=func.origin) if isinstance(result, WrappedValue) and func.origin else result
         case WrappedValue():
-            return transforms.call_wrapped(it, frame, func, args, kwargs, at, places, operands)
+            traced, it.traced = it.traced, True
+            try:
+                return transforms.call_wrapped(it, frame, func, args, kwargs, at, places, operands)
+            finally:
+                it.traced = traced
         case ClassValue():
             return classes.construct(it, frame, func, args, kwargs, at, places)
         case StackedValue(cls=cls, prefix=prefix):
@@ -131,7 +133,11 @@ def call(
                 else Unknown("a dtype call")
             )
         case ExternalValue(qualname=qualname):
-            return _external(it, frame, qualname, args, kwargs, at, operands)
+            traced, it.traced = it.traced, True
+            try:
+                return _external(it, frame, qualname, args, kwargs, at, operands)
+            finally:
+                it.traced = traced
         case Unknown():
             return Unknown(func.reason)
         case _:
@@ -280,12 +286,15 @@ def call_function(
     node, bound, bindings, wrong = func.node, fits.bound, fits.bindings, fits.wrong
     returns = node.returns if isinstance(node, ir.Function) else None
     promise = resolve(it, returns, func.module)
+    open_ = isinstance(promise, ScalarType) and promise.kind == "str"
+    if says_something(promise) or open_ or wrong or (isinstance(node, ir.Function) and node.is_async):
+        mutation.not_followed(it, frame, func, bound)
     if says_something(promise):
         if wrong:  # nothing that follows from it is another mistake
             return Unknown("an error was reported here")
         result = matching.instantiate(it, promise, bindings, matching.Opaque(it))
         return manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
-    if isinstance(promise, ScalarType) and promise.kind not in ("int", "None"):
+    if open_:
         return matching.instantiate(it, promise, bindings, matching.Opaque(it))
     if wrong or (isinstance(node, ir.Function) and node.is_async):
         return Unknown("not evaluated")

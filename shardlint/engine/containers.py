@@ -13,13 +13,16 @@ from shardlint.values import (
     DictValue,
     InstanceValue,
     Literal,
+    PartialValue,
     SequenceValue,
     Unknown,
     Value,
+    WrappedValue,
 )
 
 CHANGED = Unknown("changed in place")
-Container = SequenceValue | DictValue | CollectionValue | InstanceValue
+Container = SequenceValue | DictValue | CollectionValue | InstanceValue | PartialValue | WrappedValue
+_LISTS = frozenset({"list", "deque"})
 
 
 def with_item(held: Value, key: Value, value: Value) -> Value:
@@ -28,7 +31,7 @@ def with_item(held: Value, key: Value, value: Value) -> Value:
         case DictValue(items=pairs):
             name = plain_key(key)
             return CHANGED if name is None else DictValue(tuple({**dict(pairs), name: value}.items()))
-        case SequenceValue(kind="list", items=items):
+        case SequenceValue(kind=kind, items=items) if kind in _LISTS:
             index = static_int(key)
             if index is None or not -len(items) <= index < len(items):
                 return CHANGED
@@ -59,15 +62,13 @@ def call(held: Value, name: str, args: list[Value], kwargs: Mapping[str, Value])
     match held:
         case DictValue():
             return _of_dict(held, name, args, kwargs)
-        case SequenceValue(kind="list", items=items) if not kwargs:
+        case SequenceValue(kind=kind, items=items) if kind in _LISTS and not kwargs:
             return _of_list(held, items, name, args)
         case _:
             return None
 
 
-def _of_dict(
-    held: DictValue, name: str, args: list[Value], kwargs: Mapping[str, Value]
-) -> tuple[Value, Value] | None:
+def _of_dict(held: DictValue, name: str, args: list[Value], kwargs: Mapping[str, Value]) -> tuple[Value, Value] | None:
     known: dict[object, Value] = dict(held.items)
     key = plain_key(args[0]) if args else None
     match name, len(args):
@@ -108,9 +109,7 @@ def as_dict(value: Value) -> DictValue | None:
     return None if pairs is None else DictValue(tuple(pairs.items()))
 
 
-def _of_list(
-    held: SequenceValue, items: tuple[Value, ...], name: str, args: list[Value]
-) -> tuple[Value, Value] | None:
+def _of_list(held: SequenceValue, items: tuple[Value, ...], name: str, args: list[Value]) -> tuple[Value, Value] | None:
     none = Literal(None)
     index = static_int(args[0]) if args else -1
     match name, len(args):
@@ -123,6 +122,10 @@ def _of_list(
         case "pop", 0 | 1 if index is not None and -len(items) <= index < len(items):
             index %= len(items)
             return replace(held, items=(*items[:index], *items[index + 1 :])), items[index]
+        case "popleft", 0 if items and held.kind == "deque":
+            return replace(held, items=items[1:]), items[0]
+        case "appendleft", 1 if held.kind == "deque" and len(items) < MAX_ITEMS:
+            return replace(held, items=(args[0], *items)), none
         case "reverse", 0:
             return replace(held, items=items[::-1]), none
         case "clear", 0:
@@ -158,17 +161,35 @@ def rebuilt(value: Container, change: Callable[[Value], Value]) -> Value:
             held = tuple((name, change(field)) for name, field in fields)
             same = all(new[1] is old[1] for new, old in zip(held, fields, strict=True))
             return value if same else replace(value, fields=held)
+        case PartialValue(func=func, args=args, kwargs=given):
+            first, given_args = change(func), tuple(map(change, args))
+            options = tuple((name, change(one)) for name, one in given)
+            same = first is func and all(map(_same, given_args, args))
+            same = same and all(new[1] is old[1] for new, old in zip(options, given, strict=True))
+            return value if same else replace(value, func=first, args=given_args, kwargs=options)
+        case WrappedValue(func=func):
+            inner = change(func)
+            return value if inner is func else replace(value, func=inner)
 
 
 def _same(a: Value, b: Value) -> bool:
     return a is b
 
 
-def copied(value: Value) -> Value:
-    """The same value made of new objects, where a program could change them: what a second call would make."""
+def copied(value: Value, done: dict[int, Value] | None = None) -> Value:
+    """The same value made of new objects, where a program could change them: what a second call would make.
+    ``done`` keeps shared parts shared."""
+    table = {} if done is None else done
     if isinstance(value, (DictValue, CollectionValue, InstanceValue)) or (
         isinstance(value, SequenceValue) and value.kind != "keys"
     ):
-        made = rebuilt(value, copied)
-        return replace(made) if made is value else made
-    return value
+        if id(value) not in table:
+            made = rebuilt(value, lambda one: copied(one, table))
+            table[id(value)] = replace(made) if made is value else made
+        return table[id(value)]
+    return rebuilt(value, lambda one: copied(one, table)) if isinstance(value, (PartialValue, WrappedValue)) else value
+
+
+def rest(iterator: SequenceValue) -> SequenceValue:
+    """An iterator after one step."""
+    return replace(iterator, items=iterator.items[1:])

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.types import Type
 from shardlint.logical_rules import RuleList
-from shardlint.values import FunctionValue, MeshValue, Value
+from shardlint.values import FunctionValue, MeshValue, SequenceValue, Value
 from shardtypes.lang import Bindings, Facts
 
 if TYPE_CHECKING:
     from shardlint.engine.sharding.manual import Region
     from shardlint.ops.sharding import View
+
+
+HELD = "(held)"  # the arguments that a function could change, under a name that no program has
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class Frame:
     function: FunctionValue | None = None
     promise: Type | None = None
     returned: list[Value] = field(default_factory=list)
+    left: list[Value] = field(default_factory=list)  # at each ``return``: what is known of the arguments by then
     silent: int = 0
     in_place: bool = False  # a body evaluated for one call: a branch that cannot be decided may not be taken
     checking: bool = False
@@ -40,6 +44,12 @@ class Frame:
     view: View | None = None  # the manual view in which the function itself is checked
     region: Region | None = None  # what runs it on every device, if that is known
     mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
+
+    def leave(self, value: Value) -> None:
+        """Control leaves the function here, with a result: what it leaves of its arguments."""
+        held = self.variables.get(HELD)
+        if isinstance(held, SequenceValue):
+            self.left.append(SequenceValue((value, *held.items)))
 
     def find(self, name: str) -> Value | None:
         frame: Frame | None = self

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import containers, matching
+from shardlint.engine import containers, matching, mutation
 from shardlint.engine.annotations import resolve
-from shardlint.engine.frames import Frame
+from shardlint.engine.class_index import CONSTRUCTORS
+from shardlint.engine.frames import HELD, Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.plain import constant
 from shardlint.engine.types import says_something
@@ -18,7 +19,6 @@ from shardlint.values import (
     DTypeValue,
     ExternalValue,
     FunctionValue,
-    InstanceValue,
     IntValue,
     Literal,
     ModuleValue,
@@ -45,12 +45,10 @@ _SIZELESS = (Literal, StringValue, ExternalValue, FunctionValue, ClassValue, DTy
 def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:
     """The result of the body with these arguments; ``it.left`` is what it leaves of its first one, if an instance."""
     node = func.node
-    if isinstance(node, ir.Function) and _is_stub(node):
-        return Unknown("a function without a body")
-    if len(it.stack) >= MAX_DEPTH:
-        return Unknown("calls nested too deep")
-    if any(active is node for _, _, active in it.stack) and not _comes_closer(it.active.get(id(node), []), bound):
-        return Unknown("a recursive call")
+    reason = _refusal(it, node, bound)
+    if reason:
+        mutation.not_followed(it, frame, func, bound)
+        return Unknown(reason)
     closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
     top = closure.parent is None
     facts = Facts() if top and all(map(_has_no_size, bound.values())) else frame.facts
@@ -58,38 +56,74 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and not _hashable(key):
         key = None
+    held = tuple(value for value in bound.values() if mutation.can_change(value))
     if key in it.memo:
-        result, it.left = it.memo[key]
-        return containers.copied(result)
+        result, left = it.memo[key]
+        copies: dict[int, Value] = {}
+        it.left = next(iter(bound.values()), None) if left is None else containers.copied(left, copies)
+        return containers.copied(result, copies)
     count = len(it.events)
+    certain, it.traced = not it.traced, False
     names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
     inner = Frame(func.module, dict(bound), names, facts, closure, func, silent=frame.silent, in_place=True)
     inner.mesh, inner.rules = frame.mesh, frame.rules
+    if held:
+        inner.variables[HELD] = SequenceValue(held)
     share = (it.left_steps() - (_OWN_STEPS if len(it.stack) < 2 else _FEWEST_STEPS)) * 3 // 4
     found = None
     if share >= _FEWEST_STEPS:
         with it.at_most(share), it.entered((frame.module, at, node)):
             it.active.setdefault(id(node), []).append(bound)
+            it.callers.append(frame)
             found = _bounded(it, inner, func, closure)
+            it.callers.pop()
             it.active[id(node)].pop()
+    it.left = None
     if found is None:
         it.unfinished[func.name] = it.unfinished.get(func.name, 0) + 1
-        it.left = None
         result = Unknown("too long to follow")
+        mutation.not_followed(it, frame, func, bound)
+        pure = True
     else:
-        result = found
-        left = inner.variables.get(node.params[0].name) if node.params else None
-        it.left = left if isinstance(left, InstanceValue) else None
-    if key is not None and len(it.events) == count and (found is not None or share >= _MANY_STEPS):
+        result, after = _with_left(inner, found, held)
+        first = next(iter(bound.values()), None)
+        it.left = after[0] if after and held[0] is first else None
+        new = func.name in CONSTRUCTORS and it.left is not None
+        pure = all(now is before for before, now in zip(held[new:], after[new:], strict=True))
+        pure &= not mutation.share(SequenceValue((result, it.left or result)), list(held[new:]))
+        for before, now in zip(held, after, strict=True):
+            mutation.settled(it, frame, before, now, certain)
+    it.traced = not certain
+    if pure and key is not None and len(it.events) == count and (found is not None or share >= _MANY_STEPS):
         it.memo[key] = (result, it.left)
     return result
+
+
+def _refusal(it: Interpreter, node: ir.Function | ir.Lambda, bound: dict[str, Value]) -> str:
+    """Why a body is not evaluated, if it is not."""
+    if isinstance(node, ir.Function) and _is_stub(node):
+        return "a function without a body"
+    if len(it.stack) >= MAX_DEPTH:
+        return "calls nested too deep"
+    if any(active is node for _, _, active in it.stack) and not _comes_closer(it.active.get(id(node), []), bound):
+        return "a recursive call"
+    return ""
+
+
+def _with_left(inner: Frame, found: Value, held: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
+    """The result, and what a body leaves of the arguments that it could change; they may share objects."""
+    if not held or not inner.left or (isinstance(found, SequenceValue) and found.kind == "iterator"):
+        return found, held
+    both = join_all(inner.left)
+    assert isinstance(both, SequenceValue)  # tuples of one length
+    return both.items[0], both.items[1:]
 
 
 def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame) -> Value | None:
     """The result; None where it takes more steps than it may."""
     from shardlint.engine.interpreter import StepLimit
 
-    node, view, explicit = func.node, it.view, it.explicit
+    node, view, explicit, callers = func.node, it.view, it.explicit, len(it.callers)
     depth, active = len(it.stack), {key: len(calls) for key, calls in it.active.items()}
     try:
         for param in node.params:
@@ -97,7 +131,9 @@ def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame)
                 held = func.defaults.get(param.name)
                 inner.variables[param.name] = it.evaluate(closure, param.default) if held is None else held
         if isinstance(node, ir.Lambda):
-            return it.evaluate(inner, node.body)
+            result = it.evaluate(inner, node.body)
+            inner.leave(result)
+            return result
         for param in node.params:
             type_ = resolve(it, param.annotation, func.module)
             if says_something(type_):
@@ -107,6 +143,8 @@ def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame)
                     inner.bindings.rollback(mark)
         ended = it.block(inner, node.body)
         results = inner.returned if ended else [*inner.returned, constant(None)]
+        if not ended:
+            inner.leave(results[-1])
         if node.is_generator:
             return _generated(node, inner.yielded)
         return join_all(results) if results else Unknown("it always raises")
@@ -114,6 +152,7 @@ def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame)
         del it.stack[depth:]
         for key, calls in it.active.items():
             del calls[active.get(key, 0) :]
+        del it.callers[callers:]
         it.view, it.explicit = view, explicit
         return None
 

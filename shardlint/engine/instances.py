@@ -54,23 +54,23 @@ def construct(
     start = InstanceValue(cls, tuple(_declared(it, cls).items()), exact=True)
     found = find_method(cls, "__init__")
     if found is None:
-        return _settled(it, start)
+        return start
     func = _method(it, *found)
     if found[0].decorators:
-        return _settled(it, start)
+        return start
     fits = bound_arguments(it, frame, func, [start, *args], kwargs, at, (at, *places))
     if fits is None:
         return Unknown("arguments do not fit the parameters")
     it.left = None
     in_place(it, frame, func, fits.bound, at)
-    return _settled(it, it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else start)
+    return it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else start
 
 
 def completed(it: Interpreter, frame: Frame, instance: InstanceValue, at: int) -> InstanceValue:
     """A dataclass instance after its ``__post_init__``, a flax module after its ``setup``."""
     for name in _AFTER:
         instance = _run(it, frame, instance, name, at)
-    return _settled(it, instance)
+    return instance
 
 
 def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int) -> InstanceValue:
@@ -83,11 +83,6 @@ def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: 
     it.left = None
     in_place(it, frame, _method(it, *found), {found[0].params[0].name: instance}, at)
     return it.left if isinstance(it.left, InstanceValue) and it.left.cls is instance.cls else instance
-
-
-def _settled(it: Interpreter, instance: InstanceValue) -> InstanceValue:
-    """Without the attributes that something writes later."""
-    return without(instance, it.classes.volatile(instance.cls))
 
 
 def without(instance: InstanceValue, names: frozenset[str]) -> InstanceValue:

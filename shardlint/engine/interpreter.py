@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from shardlint import ir, ops
 from shardlint.engine import annotations as reading
-from shardlint.engine import calls, classes, expressions, statements
+from shardlint.engine import calls, classes, expressions, mutation, statements
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.manual import Regions
@@ -70,6 +70,8 @@ class Interpreter:
         self.active: dict[int, list[dict[str, Value]]] = {}  # arguments of the calls being evaluated, by function
         self.memo: dict[object, tuple[Value, Value | None]] = {}
         self.left: Value | None = None  # the instance that the last method evaluated in place left behind
+        self.callers: list[Frame] = []  # of the functions that are being evaluated in place
+        self.traced = False  # what is called now may be called any number of times, or with copies
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
         self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often
         self.steps, self.limit = 0, MAX_STEPS
@@ -219,6 +221,7 @@ class Interpreter:
                     self.cut[f"module {module}"] = 1
                 finally:
                     self.steps, self.limit, self.view = steps, limit, view
+                mutation.forgotten(self, frame)
                 for name in _global_names(source.body):
                     frame.variables[name] = Unknown("assigned by a function")
         return frame

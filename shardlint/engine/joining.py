@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
+from typing import TypeAlias
 
 from shardlint import dtypes
 from shardlint.ops.sharding import state as states
@@ -24,10 +26,34 @@ from shardlint.values import Literal as Constant
 _APART = Unknown("different on two paths")
 
 
-def join(a: Value, b: Value) -> Value:
-    """What holds of both values."""
-    if a is b or a == b:
+_OBJECTS = (SequenceValue, DictValue, InstanceValue)
+_Done: TypeAlias = dict[tuple[int, int], Value]
+_MOST = 8  # objects that one may be
+_FIXED = frozenset({"tuple", "keys"})  # sequences that nothing changes
+
+
+def join(a: Value, b: Value, done: _Done | None = None) -> Value:
+    """What holds of both values. ``done`` keeps shared parts shared."""
+    if a is b:
         return a
+    if not (isinstance(a, _OBJECTS) and isinstance(b, _OBJECTS)):
+        return a if a == b else _join(a, b, {} if done is None else done)
+    done = {} if done is None else done
+    known = done.get((id(a), id(b)))
+    if known is not None:
+        return known
+    result = _join(a, b, done)
+    if isinstance(result, (*_OBJECTS, Unknown)) and not (isinstance(result, SequenceValue) and result.kind in _FIXED):
+        parts = {id(one): one for one in (a, b, *a.either, *b.either)}
+        result = replace(result, either=tuple(parts.values())[:_MOST])
+    done[id(a), id(b)] = result
+    return result
+
+
+def _join(a: Value, b: Value, done: _Done) -> Value:
+    def both(one: Value, other: Value) -> Value:
+        return join(one, other, done)
+
     match a, b:
         case ArrayValue(), ArrayValue():
             dims = None
@@ -52,15 +78,18 @@ def join(a: Value, b: Value) -> Value:
         case IntValue(), IntValue():
             return IntValue(None)
         case SequenceValue(), SequenceValue() if len(a.items) == len(b.items) and a.kind == b.kind:
-            return SequenceValue(tuple(map(join, a.items, b.items)), a.kind, a.names)
+            items = tuple(map(both, a.items, b.items))
+            same = a.kind in _FIXED and all(map(operator.is_, items, a.items))
+            return a if same else SequenceValue(items, a.kind, a.names)
         case InstanceValue(), InstanceValue() if a.cls is b.cls:
-            other = dict(b.fields)
-            fields = tuple((name, join(value, other.get(name, _APART))) for name, value in a.fields)
+            first, other = dict(a.fields), dict(b.fields)
+            names = first if first.keys() == other.keys() else {**first, **other}
+            fields = tuple((name, both(first.get(name, _APART), other.get(name, _APART))) for name in names)
             return InstanceValue(a.cls, fields, a.prefix if a.prefix == b.prefix else (), a.exact and b.exact)
         case DictValue(items=pairs), DictValue(items=others) if [k for k, _ in pairs] == [k for k, _ in others]:
-            return DictValue(tuple((key, join(x, y)) for (key, x), (_, y) in zip(pairs, others, strict=True)))
+            return DictValue(tuple((key, both(x, y)) for (key, x), (_, y) in zip(pairs, others, strict=True)))
         case MaybeValue(), MaybeValue():
-            return MaybeValue(join(a.value, b.value))
+            return MaybeValue(both(a.value, b.value))
         case ((Constant(value=bool()) | ScalarValue(kind="bool")), (Constant(value=bool()) | ScalarValue(kind="bool"))):
             return ScalarValue("bool")
         case (
@@ -73,7 +102,7 @@ def join(a: Value, b: Value) -> Value:
         case Constant(value=None), _ if not isinstance(b, Unknown):
             return MaybeValue(b.value) if isinstance(b, MaybeValue) else MaybeValue(b)
         case _, Constant(value=None) if not isinstance(a, Unknown):
-            return join(b, a)
+            return both(b, a)
         case _:
             return _APART
 
@@ -87,4 +116,5 @@ def join_all(values: list[Value]) -> Value:
 
 def join_variables(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
     """Two environments; a name that only one of them has may be missing."""
-    return {name: join(a[name], b[name]) if name in a and name in b else _APART for name in {**a, **b}}
+    done: _Done = {}
+    return {name: join(a[name], b[name], done) if name in a and name in b else _APART for name in {**a, **b}}

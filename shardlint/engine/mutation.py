@@ -1,26 +1,34 @@
-"""Lists, dicts and instances that a call changes in place."""
+"""Lists, dicts and instances that a program changes in place.
+
+What is known of an object is a value; the object is that value's identity. A change gives the object a new value under
+every name that holds it, and in every object that does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import containers
-from shardlint.engine.class_index import CONSTRUCTORS
+from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.containers import CHANGED
 from shardlint.engine.frames import Frame
 from shardlint.engine.instances import without
+from shardlint.engine.joining import join
 from shardlint.values import (
     CollectionValue,
     DictValue,
     ExternalValue,
     FunctionValue,
     InstanceValue,
+    Literal,
     MethodValue,
     PartialValue,
     SequenceValue,
     Unknown,
     Value,
+    WrappedValue,
 )
 from shardlint.walking import walk
 
@@ -28,51 +36,85 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 _MUTATORS = frozenset(
-    """append extend insert remove pop clear sort reverse update setdefault popitem __setitem__ add discard""".split()
+    """append extend insert remove pop clear sort reverse update setdefault popitem __setitem__ add discard appendleft
+    popleft extendleft rotate""".split()
 )
-_CHANGING = frozenset({"builtins.next", "builtins.setattr", "builtins.delattr"})
+_SETTERS = frozenset({"builtins.setattr", "builtins.object.__setattr__"})
+#: They may write any attribute of their argument, or give what lets others do so.
+_OPENING = frozenset({*_SETTERS, "builtins.delattr", "builtins.vars"})
+NEXT = "builtins.next"
 
 
 def note(
     it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[Value], kwargs: dict[str, Value]
 ) -> Value | None:
-    """Bring the variables up to date with what the call does to its receiver and its arguments. What a method that
-    changes a list or dict gives, where that is known."""
+    """Bring the variables up to date with what the call does to its receiver and its arguments, where its body is not
+    evaluated for it. What the call gives, where that is known."""
     if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
         if not isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
             return None
         found = containers.call(func.receiver, func.name, args, kwargs)
         after, result = (CHANGED, None) if found is None else found
-        replaced(frame, expr.func.obj, func.receiver, after)
+        replaced(it, frame, func.receiver, after)
         return result
-    _note_arguments(it, frame, expr, func)
+    if isinstance(func, ExternalValue):
+        return _note_external(it, frame, expr, func.qualname, args)
+    if isinstance(func, Unknown):
+        _note_unknown(it, frame, expr, [*args, *kwargs.values()])
     return None
 
 
-def note_unknown(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> None:
-    """The same for a call whose arguments are not known."""
+def note_open(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, values: list[Value]) -> None:
+    """The same for a call whose arguments are not all known."""
     if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
         if isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
-            replaced(frame, expr.func.obj, func.receiver, CHANGED)
-    else:
-        _note_arguments(it, frame, expr, func)
+            replaced(it, frame, func.receiver, CHANGED)
+    elif not isinstance(func, ExternalValue):
+        starred = [_held(it, frame, arg.value) for arg in expr.args if arg.star]
+        _note_unknown(it, frame, expr, [func, *values, *starred])
 
 
-def _note_arguments(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> None:
-    if isinstance(func, ExternalValue) and func.qualname not in _CHANGING:
-        return
-    if isinstance(func, Unknown) and isinstance(expr.func, ir.Attr):
+def _note_external(it: Interpreter, frame: Frame, expr: ir.Call, name: str, args: list[Value]) -> Value | None:
+    if name in _SETTERS and len(args) == 3 and isinstance(args[1], Literal) and isinstance(args[1].value, str):
+        it.assign(frame, ir.Attr(-1, expr.args[0].value, args[1].value), args[2])
+        return Literal(None)
+    if name in _OPENING and args and isinstance(args[0], InstanceValue):
+        volatile = it.classes.volatile(args[0].cls) if name == "builtins.vars" else EVERY_NAME
+        replaced(it, frame, args[0], without(args[0], volatile))
+    for value in args:
+        if isinstance(value, SequenceValue) and value.kind == "iterator":
+            rest = CHANGED if name != NEXT or not value.items else containers.rest(value)
+            replaced(it, frame, value, rest)
+            if name == NEXT:
+                return value.items[0] if value.items else args[1] if len(args) > 1 else Unknown("an iterator's end")
+    return None
+
+
+def _note_unknown(it: Interpreter, frame: Frame, expr: ir.Call, values: list[Value]) -> None:
+    """Something unknown may change whatever it gets hold of."""
+    if isinstance(expr.func, ir.Attr):
         _renew(it, frame, expr.func.obj)
-    changed = _changed_parameters(func)
-    for index, arg in enumerate(expr.args):
-        if changed is not None and (arg.keyword or index) not in changed:
-            continue
-        held = frame.find(arg.value.id) if isinstance(arg.value, ir.Name) else None
+        values = [*values, _held(it, frame, expr.func.obj)]
+    for arg in expr.args:
         _renew(it, frame, arg.value)
-        if isinstance(held, InstanceValue):
-            replaced(frame, arg.value, held, without(held, it.classes.volatile(held.cls)))
-        if isinstance(held, (DictValue, CollectionValue)) or (isinstance(held, SequenceValue) and held.kind == "list"):
-            replaced(frame, arg.value, held, CHANGED)
+    for value in values:
+        forget(it, frame, value)
+        if isinstance(value, (DictValue, CollectionValue)) or _is_open_sequence(value):
+            replaced(it, frame, value, CHANGED)
+        for one in value.either if isinstance(value, Unknown) else ():
+            replaced(it, frame, one, CHANGED)
+
+
+def _held(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
+    """What a name, or a part of what it holds, is; nothing is called for it."""
+    inner = expr
+    while isinstance(inner, (ir.Attr, ir.Subscript)):
+        inner = inner.obj
+    return it.evaluate(frame, expr) if isinstance(inner, ir.Name) else Unknown()
+
+
+def _is_open_sequence(value: Value) -> bool:
+    return isinstance(value, SequenceValue) and value.kind in ("list", "iterator", "deque")
 
 
 def _renew(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
@@ -82,63 +124,142 @@ def _renew(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
     held = frame.find(expr.id) if isinstance(expr, ir.Name) else None
     if isinstance(held, Unknown) and held.size is not None and isinstance(expr, ir.Name):
         frame.variables[expr.id] = Unknown(held.reason, it.named(expr.id))
+    elif isinstance(held, InstanceValue):
+        forget(it, frame, held)
 
 
-def after_method(it: Interpreter, frame: Frame, expr: ir.Call, func: Value) -> None:
-    """Bring the instance up to date whose method was called: a constructor's work is known, of others it is only
-    known what they may have written."""
-    if not (isinstance(expr.func, ir.Attr) and isinstance(func, PartialValue) and func.args):
-        return
-    instance = func.args[0]
-    if not isinstance(instance, InstanceValue):
-        return
-    left = it.left
-    if expr.func.name in CONSTRUCTORS and isinstance(left, InstanceValue) and left.cls is instance.cls:
-        replaced(frame, expr.func.obj, instance, left)
-    else:
-        replaced(frame, expr.func.obj, instance, without(instance, it.classes.volatile(instance.cls)))
+def can_change(value: Value) -> bool:
+    """Whether a function that is given the value can change something in it."""
+    match value:
+        case InstanceValue() | DictValue() | CollectionValue():
+            return True
+        case SequenceValue(items=items):
+            return _is_open_sequence(value) or any(map(can_change, items))
+        case PartialValue(func=func, args=args, kwargs=kwargs):
+            return can_change(func) or any(map(can_change, args)) or any(can_change(held) for _, held in kwargs)
+        case WrappedValue(func=func):
+            return can_change(func)
+        case _:
+            return False
 
 
-def replaced(frame: Frame, target: ir.Expr, old: Value, new: Value) -> None:
-    """Give the changed object its new value under every name that holds it, and in every object that does; what the
-    functions around hold is not known afterwards."""
+def replaced(it: Interpreter, frame: Frame, old: Value, new: Value) -> None:
+    """Give the changed object its new value. What the functions around hold of it is what both values have in common,
+    as it is not known when they look."""
     if new is old:
         return
-    owner: Frame | None = frame
-    depth = 0
+    _substitute(frame, old, new)
+    outside = join(old, new) if isinstance(old, InstanceValue) and isinstance(new, InstanceValue) else CHANGED
+    seen, around, found = [frame], frame.parent, False
+    while around is not None:
+        found |= _substitute(around, old, outside)
+        seen.append(around)
+        around = around.parent
+    if found:
+        for caller in it.callers:
+            if not any(caller is one for one in seen):
+                _substitute(caller, old, outside)
+    if isinstance(old, (InstanceValue, SequenceValue, DictValue)):
+        for one in old.either:  # it is one of these
+            replaced(it, frame, one, CHANGED)
+
+
+def _substitute(frame: Frame, old: Value, new: Value) -> bool:
     done: dict[int, Value] = {}
-    while owner is not None:
-        for name, held in list(owner.variables.items()):
-            if held is old:
-                owner.variables[name] = new if depth == 0 else CHANGED
-            elif isinstance(held, containers.Container):
-                changed = containers.substitute(held, old, new, done)
-                if changed is not held:
-                    owner.variables[name] = changed if depth == 0 else CHANGED
-        owner, depth = owner.parent, depth + 1
-    if isinstance(target, ir.Name) and frame.find(target.id) is old:
-        frame.variables[target.id] = CHANGED
+    found = False
+    for name, held in list(frame.variables.items()):
+        if held is old:
+            frame.variables[name], found = new, True
+        elif isinstance(held, containers.Container):
+            changed = containers.substitute(held, old, new, done)
+            if changed is not held:
+                frame.variables[name], found = changed, True
+    return found
 
 
-def _changed_parameters(func: Value) -> set[object] | None:
-    """Positions and names of the parameters that a function may change; None if it may change any."""
-    if isinstance(func, PartialValue):
-        inner = _changed_parameters(func.func)
-        return None if inner is None or (inner and func.args) else inner
-    if not isinstance(func, FunctionValue):
-        return None if isinstance(func, Unknown) else set()
-    node = func.node
-    if isinstance(node, ir.Lambda):
-        return set()
-    names = _mutated_names(node.body)
-    changed: set[object] = set()
-    for index, param in enumerate(node.params):
-        if param.name in names:
-            changed |= {index, param.name}
-    return changed
+def settled(it: Interpreter, frame: Frame, old: Value, new: Value, certain: bool) -> None:
+    """Take over what a function left of an argument; not ``certain`` if it may have been called any number of times."""
+    if new is old:
+        return
+    if isinstance(old, (SequenceValue, PartialValue, WrappedValue)) and not _is_open_sequence(old):
+        before, after = _parts(old), _parts(new)
+        for index, part in enumerate(before):
+            settled(it, frame, part, after[index] if len(after) == len(before) else CHANGED, certain)
+        return
+    if new is not CHANGED and not certain:
+        new = join(old, new)
+    replaced(it, frame, old, new)
+    kept = {id(one) for one in _objects(new)}
+    for inner in _objects(old):
+        if inner is not old and id(inner) not in kept:  # it was changed itself, or only taken out
+            replaced(it, frame, inner, CHANGED)
 
 
-def _mutated_names(body: tuple[ir.Stmt, ...]) -> set[str]:
+def _parts(value: Value) -> list[Value]:
+    match value:
+        case SequenceValue(items=items):
+            return list(items)
+        case PartialValue(func=func, args=args, kwargs=kwargs):
+            return [func, *args, *(held for _, held in kwargs)]
+        case WrappedValue(func=func):
+            return [func]
+        case InstanceValue(fields=fields):
+            return [held for _, held in fields]
+        case DictValue(items=pairs):
+            return [held for _, held in pairs]
+        case CollectionValue(item=item):
+            return [item]
+        case _:
+            return []
+
+
+def _objects(value: Value) -> Iterator[Value]:
+    """The objects in a value that can change, itself included."""
+    if not can_change(value):
+        return
+    if not isinstance(value, (PartialValue, WrappedValue)):
+        yield value
+    for part in _parts(value):
+        yield from _objects(part)
+
+
+def share(value: Value, others: list[Value]) -> bool:
+    """Whether a value holds an object that is in one of the others."""
+    own = {id(one) for one in _objects(value)}
+    return bool(own) and any(id(one) in own for other in others for one in _objects(other))
+
+
+def forget(it: Interpreter, frame: Frame, value: Value, depth: int = 0) -> None:
+    """Something may write what is not fixed by constructors, in all instances that the value leads to."""
+    if isinstance(value, FunctionValue) and isinstance(value.closure, Frame) and depth < 2:
+        names = {node.id for node in walk((value.node,), frozenset({ir.Name})) if isinstance(node, ir.Name)}
+        for held in [value.closure.find(name) for name in sorted(names)] if value.closure.parent else []:
+            if held is not None and not isinstance(held, FunctionValue):
+                forget(it, frame, held, depth + 1)
+    for one in list(_objects(value)):
+        if isinstance(one, InstanceValue):
+            replaced(it, frame, one, without(one, it.classes.volatile(one.cls)))
+
+
+def forgotten(it: Interpreter, frame: Frame) -> None:
+    """The same for all that a frame holds: what uses it may run at any time."""
+    for name in list(frame.variables):
+        forget(it, frame, frame.variables[name])
+
+
+def not_followed(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value]) -> None:
+    """A function was called whose body was not evaluated for it."""
+    if not any(map(can_change, bound.values())):
+        return
+    names = mutated_names(func.node.body) if isinstance(func.node, ir.Function) else set()
+    for name, value in bound.items():
+        forget(it, frame, value)
+        if name in names and not isinstance(value, InstanceValue):
+            replaced(it, frame, value, CHANGED)
+
+
+def mutated_names(body: tuple[ir.Stmt, ...]) -> set[str]:
+    """The names of what a body certainly, or possibly, changes in place itself."""
     found: set[str] = set()
     for node in walk(body):
         match node:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import classes, containers, iteration, matching, mutation, patterns, sharding, strings
+from shardlint.engine import attributes, classes, containers, iteration, matching, mutation, patterns, sharding, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, defaults, evaluate
 from shardlint.engine.frames import Frame
@@ -24,7 +24,6 @@ from shardlint.values import (
     DictValue,
     ExternalValue,
     FunctionValue,
-    InstanceValue,
     IntValue,
     Literal,
     MeshValue,
@@ -55,7 +54,10 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
         case ir.AnnAssign():
             _annotated(it, frame, node)
         case ir.AugAssign():
-            value = binary(it, frame, node.op, evaluate(it, frame, node.target), evaluate(it, frame, node.value), node)  # type: ignore[arg-type]  # only its place is read
+            held = evaluate(it, frame, node.target)
+            value = binary(it, frame, node.op, held, evaluate(it, frame, node.value), node)  # type: ignore[arg-type]  # only its place is read
+            if isinstance(held, SequenceValue) and held.kind == "list":
+                mutation.replaced(it, frame, held, value)  # under its other names, too
             assign(it, frame, node.target, value)
         case ir.ExprStmt():
             _discarded(it, frame, node.value)
@@ -96,7 +98,7 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
                     held = evaluate(it, frame, target.obj)
                     if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
                         after = containers.without_item(held, evaluate(it, frame, target.index))
-                        mutation.replaced(frame, target.obj, held, after)
+                        mutation.replaced(it, frame, held, after)
         case ir.Declare(names=names):
             for name in names:
                 frame.variables[name] = Unknown("assigned by a function")
@@ -138,40 +140,18 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
             _unpack(it, frame, items, _fresh(it, frame, value, source), target.at)
         case ir.Star(value=inner):
             assign(it, frame, inner, Unknown("takes the rest"))
-        case ir.Attr(obj=ir.Name(id=owner), name=name):
-            see(it, frame, (target.at, f"{owner}.{name}"), value)
-            _set_attribute(it, frame, owner, name, value, target.at)
-        case ir.Attr():
-            evaluate(it, frame, target.obj)
+        case ir.Attr(obj=owner, name=name):
+            if isinstance(owner, ir.Name):
+                see(it, frame, (target.at, f"{owner.id}.{name}"), value)
+            attributes.assign(it, frame, owner, name, value, target.at)
         case ir.Subscript(obj=obj):
             held, key = evaluate(it, frame, obj), evaluate(it, frame, target.index)
             if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
-                mutation.replaced(frame, obj, held, containers.with_item(held, key, value))
+                mutation.replaced(it, frame, held, containers.with_item(held, key, value))
             elif isinstance(obj, ir.Name) and not isinstance(held, ArrayValue):
                 frame.variables[obj.id] = containers.CHANGED
         case _:
             pass
-
-
-def _set_attribute(it: Interpreter, frame: Frame, owner: str, name: str, value: Value, at: int) -> None:
-    instance = frame.find(owner)
-    if isinstance(instance, Unknown) and instance.size is not None:
-        frame.variables[owner] = replace(instance, size=it.named(owner))
-    if not isinstance(instance, InstanceValue):
-        return
-    declared = it.fields(instance.cls).get(name)
-    if declared is not None:
-        type_ = resolve(it, declared[0].annotation, declared[1])
-        found = matching.check(it, type_, value, frame.bindings, frame.facts, f"{owner}.{name}")
-        if found is not None:
-            it.report(frame, found.code or "ST203", at, found.message, found.witness)
-    fields = dict(instance.fields)
-    fields[name] = value
-    changed = replace(instance, fields=tuple(fields.items()))
-    for other, held in list(frame.variables.items()):
-        if held is instance:
-            frame.variables[other] = changed
-    frame.variables[owner] = changed
 
 
 def _fresh(it: Interpreter, frame: Frame, value: Value, source: ir.Expr | None) -> Value:
@@ -237,6 +217,7 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
 def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     value = constant(None) if node.value is None else evaluate(it, frame, node.value)
     frame.returned.append(value)
+    frame.leave(value)
     if frame.view is not None and node.value is not None:
         manual_exit.leave(it, frame, node.value, value)
     if frame.promise is None or node.value is None:
