@@ -120,9 +120,11 @@ def _extremum(args: list[Value], make: Callable[..., Size]) -> Value:
     return IntValue(make(*known))
 
 
-def _sum(args: list[Value]) -> Value:
-    """The sum of numbers; what operators give is not known here."""
+def _sum(args: list[Value]) -> Value | None:
+    """The sum of numbers; what operators give of arrays is not known here."""
     items = _items(args[0]) if len(args) == 1 else None
+    if any(isinstance(item, ArrayValue) for item in items or ()):
+        return None
     sizes = [item.size if isinstance(item, IntValue) else None for item in items or ()]
     known = [size for size in sizes if size is not None]
     if items is None or len(known) != len(items):
@@ -137,7 +139,7 @@ def _int(args: list[Value]) -> Value:
     return args[0] if isinstance(args[0], IntValue) else IntValue(None)
 
 
-_HANDLERS: dict[str, Callable[[list[Value]], Value]] = {
+_HANDLERS: dict[str, Callable[[list[Value]], Value | None]] = {
     "len": _length,
     "range": _range,
     "enumerate": _enumerate,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine import classes, containers
 from shardlint.engine.frames import Frame
+from shardlint.engine.joining import join_all
 from shardlint.engine.narrowing import of_type
 from shardlint.engine.plain import constant, iterate, plain_key
 from shardlint.values import (
@@ -50,10 +51,22 @@ def call(
             return _mapped(it, frame, args[0], args[1:], at)
         case "functools.reduce", 2 | 3:
             return _reduced(it, frame, args, at)
+        case "builtins.sum", 1 | 2 if not kwargs:
+            return _summed(it, frame, args, at)
         case "collections.namedtuple", 2:
             return _named(args[1], kwargs)
+        case _, 2 if qualname.startswith("operator.") and not kwargs:
+            return _operation(it, frame, qualname.removeprefix("operator."), args, at)
         case _:
             return _made(args, kwargs) if qualname == f"{_NAMED}.new" else None
+
+
+def _operation(it: Interpreter, frame: Frame, name: str, args: list[Value], at: int) -> Value | None:
+    """``operator.add(a, b)`` is ``a + b``."""
+    from shardlint.engine.expressions import binary
+
+    op = next((op for op, one in _OPERATORS.items() if one in (name, name.rstrip("_"))), None)
+    return None if op is None else binary(it, frame, op, args[0], args[1], at)
 
 
 def _attribute(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value | None:
@@ -100,12 +113,28 @@ def _reduced(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value
     from shardlint.engine.calls import call as call_value
 
     items = iterate(args[1])
+    if isinstance(args[1], CollectionValue) and args[1].kind != "dict":
+        some = [SequenceValue((args[1].item,) * count) for count in (2, 3)]  # however many there are
+        return join_all([_reduced(it, frame, [args[0], one, *args[2:]], at) for one in some])
     if items is None or not (items or len(args) == 3):
         return Unknown("reduces something of unknown length")
     result, rest = (args[2], items) if len(args) == 3 else (items[0], items[1:])
     for item in rest:
         result = call_value(it, frame, args[0], [result, item], {}, at)
     return result
+
+
+def _summed(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value | None:
+    """The sum of arrays."""
+    from shardlint.engine.expressions import binary
+
+    items = iterate(args[0])
+    if not items:
+        return None
+    total: Value = args[1] if len(args) == 2 else constant(0)
+    for item in items:
+        total = binary(it, frame, "+", total, item, at)
+    return total
 
 
 def _named(fields: Value, kwargs: dict[str, Value]) -> Value | None:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     """Evaluate the function and its arguments, then call."""
     func = known(it.evaluate(frame, expr.func))
+    if isinstance(expr.func, ir.Attr) and isinstance(func, Unknown):
+        func = lists.of_tree(func, expr.func.name) or func
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     operands: list[ir.Expr] = []

@@ -32,6 +32,7 @@ from shardlint.values import (
     MeshValue,
     MethodValue,
     ModuleValue,
+    PartialValue,
     ScalarValue,
     SequenceValue,
     ShardingValue,
@@ -83,7 +84,7 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Dict(items=items):
             return _dict(it, frame, items)
         case ir.Binary():
-            return binary(it, frame, expr.op, evaluate(it, frame, expr.left), evaluate(it, frame, expr.right), expr)
+            return binary(it, frame, expr.op, evaluate(it, frame, expr.left), evaluate(it, frame, expr.right), expr.at)
         case ir.Unary(op=op, value=inner):
             value = operand(evaluate(it, frame, inner))
             try:
@@ -157,6 +158,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return ops.attribute(leaf, name, it.context(frame))
         case Unknown():
             return _part(value, name)
+        case WrappedValue(kind="jax.tree.structure") if name == "unflatten":
+            return PartialValue(ExternalValue("jax.tree.unflatten"), (value,))
         case WrappedValue() if (rule := custom_rules.attribute(value, name)) is not None:
             return rule
         case _:
@@ -247,27 +250,27 @@ def _dict(it: Interpreter, frame: Frame, items: tuple[tuple[ir.Expr | None, ir.E
     return DictValue(tuple(pairs.items())) if certain else Unknown("a dict with unknown keys")
 
 
-def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, expr: ir.Expr) -> Value:
-    """``left op right``, with a finding at ``expr``."""
+def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at: int) -> Value:
+    """``left op right``, with a finding at the node ``at``."""
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
-        return callables.operator(it, frame, op, left, right, expr.at)
+        return callables.operator(it, frame, op, left, right, at)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         sizes = [value.size if isinstance(value, (IntValue, Unknown)) else None for value in (left, right)]
         numbers = [IntValue(size) for size in sizes if size is not None]
         if op in _WHOLE and len(numbers) == 2:
-            result = ops.binary(op, numbers[0], numbers[1], it.context(frame, expr.at))
+            result = ops.binary(op, numbers[0], numbers[1], it.context(frame, at))
             return Unknown("an operation on something unknown", result.size if isinstance(result, IntValue) else None)
     if op == "*" and (many := lists.repeated(left, right)) is not None:
         return many
     if op == "@":
-        sharding.matmul(it, frame, left, right, expr.at)
+        sharding.matmul(it, frame, left, right, at)
     try:
-        ctx = it.context(frame, expr.at)
+        ctx = it.context(frame, at)
         result = ops.binary(op, operand(left), operand(right), ctx)
         it.keep_facts(frame, ctx)
         return result
     except OpError as error:
-        return it.op_error(frame, error, expr.at)
+        return it.op_error(frame, error, at)
 
 
 def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:

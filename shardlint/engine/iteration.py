@@ -32,6 +32,9 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
     source = it.evaluate(frame, node.iter)
     items = iterate(source)
     if items is None:
+        if it.view is not None and isinstance(source, CollectionValue):  # of the leaves of a tree, which has some
+            it.assign(frame, node.target, source.item)
+            _step(it, frame, node.body)
         _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
         return it.block(frame, node.orelse)
     short = len(items) <= _MAX_UNROLL
@@ -197,5 +200,3 @@ def _items(
             key = plain_key(it.evaluate(frame, expr.key)) if expr.key is not None else None
             found.append((key, it.evaluate(frame, expr.element)))
     return found
-
-

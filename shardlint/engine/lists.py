@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from shardlint.ops.operators import MAX_ITEMS
+from shardlint.engine.plain import MAX_ITEMS, operand
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
     IntValue,
     Literal,
     MaybeValue,
+    MethodValue,
     SequenceValue,
     SliceValue,
     StringValue,
@@ -35,6 +36,14 @@ def item(value: CollectionValue, index: Value) -> Value:
     if isinstance(index, SliceValue):
         return replace(value, length=None) if value.kind != "dict" else Unknown("a slice of a dict")
     return value.item
+
+
+def of_tree(part: Unknown, name: str) -> MethodValue | None:
+    """``tree.items``, ``keys`` or ``values``, looked up as a ``part`` of a tree in manual code, once it is called: then
+    the tree is a dict. None for anything else."""
+    if name not in ("items", "keys", "values") or part.leaf is None:
+        return None
+    return MethodValue(CollectionValue(part, "dict"), name)
 
 
 def method(value: CollectionValue, name: str, args: list[Value]) -> Value:
@@ -92,8 +101,10 @@ def builtin(name: str, args: list[Value]) -> Value | None:
             lengths = {column.length for column in columns}
             length = lengths.pop() if len(lengths) == 1 else None
             return CollectionValue(SequenceValue(tuple(column.item for column in columns)), "list", length)
-        case "sum" if isinstance(first, CollectionValue) and isinstance(first.item, ArrayValue) and len(args) == 1:
-            return replace(first.item, weak=False)
+        case "sum" if (
+            isinstance(first, CollectionValue) and len(args) == 1 and isinstance(one := operand(first.item), ArrayValue)
+        ):
+            return replace(one, weak=False)
         case _:
             return Unknown(f"what {name} gives of a collection")
 

@@ -55,7 +55,7 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             _annotated(it, frame, node)
         case ir.AugAssign():
             held = evaluate(it, frame, node.target)
-            value = binary(it, frame, node.op, held, evaluate(it, frame, node.value), node)  # type: ignore[arg-type]  # only its place is read
+            value = binary(it, frame, node.op, held, evaluate(it, frame, node.value), node.at)
             if isinstance(held, SequenceValue) and held.kind == "list":
                 mutation.replaced(it, frame, held, value)  # under its other names, too
             assign(it, frame, node.target, value)

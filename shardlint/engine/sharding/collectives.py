@@ -17,7 +17,17 @@ from shardlint.ops.registry import is_none, parse_signature, static_bool, static
 from shardlint.ops.sharding import collectives as models
 from shardlint.ops.sharding.base import adopted, constant
 from shardlint.ops.sharding.collectives import Collective
-from shardlint.values import ArrayValue, Dimension, IntValue, Literal, ScalarValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    CollectionValue,
+    Dimension,
+    IntValue,
+    Literal,
+    ScalarValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -149,6 +159,8 @@ def _on_leaves(
     parts = children(value)
     if parts is not None:
         return rebuilt(value, [(key, _on_leaves(item, one, change, it, frame, at)) for key, item in parts])
+    if isinstance(value, CollectionValue):
+        return replace(value, item=_on_leaves(value.item, replace(one, among=True), change, it, frame, at))
     if isinstance(value, Unknown) and value.leaf is not None:
         changed = _on_leaves(value.leaf, replace(one, among=True), change, it, frame, at)
         return replace(value, leaf=changed) if isinstance(changed, ArrayValue) else changed

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
+from shardlint.engine.plain import operand
+from shardlint.engine.sharding import manual_leaves
 from shardlint.engine.sharding.manual import Region
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
@@ -16,7 +18,7 @@ from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
 from shardlint.ops.registry import is_none
 from shardlint.ops.sharding.state import notes_about, sharded
-from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Unknown, Value
+from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -197,8 +199,7 @@ def _with_specs(
 ) -> Iterator[tuple[tuple[object, ...], ArrayValue, Value | None]]:
     """Each array of a result with the entry of the prefix tree that it falls under."""
     parts = children(value)
-    if isinstance(value, Unknown) and value.leaf is not None:
-        value = value.leaf
+    value = operand(manual_leaves.as_tree(value))
     if isinstance(value, ArrayValue):
         if value.manual:
             yield path, value, specs

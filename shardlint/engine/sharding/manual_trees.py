@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import operand
+from shardlint.engine.sharding import manual_leaves
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt
+from shardlint.ops.registry import NONE, is_none
 from shardlint.ops.sharding.state import sharded, split_marks, state
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
@@ -17,6 +19,7 @@ from shardlint.values import (
     Dimension,
     InstanceValue,
     Note,
+    PartialValue,
     SequenceValue,
     Unknown,
     Value,
@@ -25,46 +28,46 @@ from shardlint.values import (
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-_MAP = "jax.tree.map"
-_LEAVES = frozenset({"jax.tree.leaves", "jax.tree_util.tree_leaves", "jax.tree_leaves"})
-_MAX_LEAVES = 64
+_TREE = ("jax.tree.", "jax.tree_util.tree_")
 
 
 def call(
     it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
 ) -> Value | None:
-    """``jax.tree.map`` and ``leaves`` of trees that hold instances; None for any other call."""
-    if it.view is None or kwargs:
+    """``jax.tree.map`` and its like, of trees that hold instances or lie alike; None for any other call."""
+    if it.view is None:
         return None
-    if qualname == _MAP and len(args) >= 2:
-        return _map(it, frame, args[0], args[1], list(args[2:]), at)
-    if qualname in _LEAVES and len(args) == 1:
-        found = leaves(args[0])
-        return None if found is None else SequenceValue(tuple(found), "list")
-    return None
+    prefix = next((one for one in _TREE if qualname.startswith(one)), None)
+    if prefix is None:
+        return None if kwargs else manual_leaves.of_library(it, frame, qualname, args, at)
+    name = qualname.removeprefix(prefix)
+    if kwargs.keys() - {"is_leaf", "initializer"}:
+        return None
+    if name not in ("map", "map_with_path"):
+        return manual_leaves.call(it, frame, name, args, kwargs, at)
+    if len(args) < 2 or "initializer" in kwargs:
+        return None
+    trees = [manual_leaves.as_tree(one) for one in args[1:]]
+    asks = not is_none(kwargs.get("is_leaf", NONE))
+    if asks and not _is_alike(trees[0]):
+        return None  # the function decides where leaves are
+    before = [Unknown("where a leaf is")] if name == "map_with_path" else []
+    return _map(it, frame, PartialValue(args[0], tuple(before)) if before else args[0], trees[0], trees[1:], at, asks)
 
 
-def leaves(tree: Value) -> list[Value] | None:
-    """The leaves in order; None where the structure is not known."""
-    parts = children(tree)
-    if parts is None:
-        return [tree] if is_leaf(tree) else None
-    found: list[Value] = []
-    for _, item in parts:
-        inner = leaves(item)
-        if inner is None or len(found) > _MAX_LEAVES:
-            return None
-        found += inner
-    return found
+def _is_alike(tree: Value) -> bool:
+    return isinstance(tree, Unknown) and tree.leaf is not None
 
 
-def _map(it: Interpreter, frame: Frame, func: Value, tree: Value, rest: list[Value], at: int) -> Value:
+def _map(it: Interpreter, frame: Frame, func: Value, tree: Value, rest: list[Value], at: int, asks: bool) -> Value:
+    """``asks`` tells that leaves may be something else than arrays."""
     from shardlint.engine.calls import call as call_function
 
     parts = children(tree)
     if parts is None:
-        if any(isinstance(one, Unknown) and one.leaf is not None for one in (tree, *rest)):
-            result = call_function(it, frame, func, [operand(one) for one in (tree, *rest)], {}, at)
+        if any(_is_alike(one) for one in (tree, *rest)):
+            given = [one if asks else operand(one) for one in (tree, *rest)]
+            result = operand(call_function(it, frame, func, given, {}, at))
             return Unknown("a mapped tree", leaf=result if isinstance(result, ArrayValue) else None)
         if not is_leaf(tree):
             return Unknown("maps a tree of unknown structure")
@@ -77,7 +80,7 @@ def _map(it: Interpreter, frame: Frame, func: Value, tree: Value, rest: list[Val
     for key, item in parts:
         if any(key not in row for row in rows):
             return Unknown("maps trees of unknown structure")
-        made.append((key, _map(it, frame, func, item, [row[key] for row in rows], at)))
+        made.append((key, _map(it, frame, func, item, [row[key] for row in rows], at, asks)))
     return rebuilt(tree, made)
 
 
