@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from shardlint.engine import classes, containers
+from shardlint.engine import classes, containers, python_math
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.narrowing import of_type
@@ -55,6 +55,8 @@ def call(
             return _summed(it, frame, args, at)
         case "collections.namedtuple", 2:
             return _named(args[1], kwargs)
+        case _ if qualname.startswith("math.") and qualname != "math.prod":
+            return python_math.call(qualname.removeprefix("math."), args, kwargs)
         case _, 2 if qualname.startswith("operator.") and not kwargs:
             return _operation(it, frame, qualname.removeprefix("operator."), args, at)
         case _:

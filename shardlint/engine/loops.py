@@ -146,7 +146,12 @@ def _carried(site: Site, start: str, step: Callable[[Value], Value], body: str, 
     lie_alike(site, before, after, ("its carry starts", "and comes back as"), site.given[body], path, start)
     parted = _is_parted(before, after)
     settled = after if parted else _settled(before, after)
-    if settled != before and not parted:
+    if parted:
+        found = len(site.it.events)
+        step(after)
+        if len(site.it.events) > found:  # a further step uses it: that is where it goes wrong
+            settled = map_leaves(after, lambda leaf: lost(leaf) if isinstance(leaf, ArrayValue) else leaf)
+    elif settled != before:
         before = settled
         after = step(before)
         settled = _settled(before, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shardlint.engine.trees import named_items
 from shardlint.values import (
@@ -104,6 +105,8 @@ def iterate(value: Value) -> list[Value] | None:
 def element(value: Value) -> Value:
     """What iterating over a value of unknown length yields."""
     if isinstance(value, ArrayValue) and value.dims:
+        if value.dims[0].axes == ():  # each lies as the whole does
+            return replace(value, dims=value.dims[1:])
         return ArrayValue(value.dims[1:], value.dtype, value.weak, value.pending, value.manual, value.numpy)
     if isinstance(value, CollectionValue) and value.kind != "dict":
         return value.item

@@ -102,12 +102,26 @@ def see(it: Interpreter, frame: Frame, key: tuple[int, str], value: Value) -> No
     if not (frame.checking or (frame.in_place and frame.module == it.target)):
         return
     _, before = it.seen.get(key, (key[1], None))
-    if before is None or _is_open(before) or (frame.checking and not _is_open(value)):
+    known = before is not None and _open(before) == 0
+    if before is None or (not known and _open(value) <= _open(before)) or (frame.checking and not _open(value)):
         it.seen[key] = (key[1], value if it.view is None else displayed(it.view, value))
 
 
-def _is_open(value: Value) -> bool:
-    return isinstance(value, Unknown) or (isinstance(value, ArrayValue) and value.dims is None)
+def _open(value: Value) -> int:
+    """How much is not known of a value: nothing, some sizes, the rank, everything."""
+    match value:
+        case Unknown():
+            return 3
+        case ArrayValue(dims=None):
+            return 2
+        case ArrayValue(dims=dims) if dims is not None:
+            return any(dim.size is None for dim in dims)
+        case SequenceValue(items=items):
+            return max(map(_open, items), default=0)
+        case DictValue(items=pairs):
+            return max((_open(item) for _, item in pairs), default=0)
+        case _:
+            return 0
 
 
 def _listed(items: Sequence[Value]) -> str:

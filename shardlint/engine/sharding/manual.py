@@ -23,6 +23,7 @@ from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedTy
 from shardlint.ops.registry import is_none, static_bool, static_int
 from shardlint.ops.sharding.state import axes_met, sharded, split_marks
 from shardlint.ops.sharding.view import View
+from shardlint.project import Definition
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -79,7 +80,7 @@ class Regions:
         if region is None and (id(node), "region") in self.done:
             return
         if not checked and not any(param.annotation is not None for param in node.params):
-            if region is not None and region.entries is not None:
+            if region is not None and (region.entries is not None or view.kind == "pmap"):
                 self.bare.setdefault(id(node), (func, view, region))
             return
         self.done |= {key, id(node)}
@@ -115,15 +116,24 @@ class Regions:
         key = (name, kinds)
         if key not in self._axis_names:
             module = self.it.project.module(name)
-            self._axis_names[key] = frozenset(_mapped_names(module.body, kinds)) if module is not None else frozenset()
+            given = _mapped_names(module.body, kinds) if module is not None else ()
+            self._axis_names[key] = frozenset(self._spelled(name, expr) for expr in given)
         return self._axis_names[key]
+
+    def _spelled(self, module: str, expr: ir.Expr) -> str:
+        """A name that is written out, or that of a constant; empty where it is not known."""
+        if isinstance(expr, ir.Name) and expr.id.isupper():  # no parameter hides it
+            found = self.it.project.lookup(module, expr.id)
+            if isinstance(found, Definition) and isinstance(found.node, ir.Assign):
+                expr = found.node.value
+        return expr.value if isinstance(expr, ir.Const) and isinstance(expr.value, str) else ""
 
 
 _VMAPS = frozenset({"vmap", "filter_vmap", "xmap"})
 _PMAPS = frozenset({"pmap", "filter_pmap"})
 
 
-def _mapped_names(body: tuple[ir.Stmt, ...], kinds: frozenset[str]) -> Iterator[str]:
+def _mapped_names(body: tuple[ir.Stmt, ...], kinds: frozenset[str]) -> Iterator[ir.Expr]:
     for node in walk(body):
         if isinstance(node, ir.Call):
             names = (n for n in walk(node) if isinstance(n, (ir.Attr, ir.Name)))
@@ -131,8 +141,7 @@ def _mapped_names(body: tuple[ir.Stmt, ...], kinds: frozenset[str]) -> Iterator[
             if called & kinds:
                 for arg in node.args:
                     if arg.keyword in ("axis_name", "spmd_axis_name"):
-                        constant = isinstance(arg.value, ir.Const) and isinstance(arg.value.value, str)
-                        yield str(arg.value.value) if constant and isinstance(arg.value, ir.Const) else ""
+                        yield arg.value
 
 
 # --- which functions -----------------------------------------------------------------------------------------------

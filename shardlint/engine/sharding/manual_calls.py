@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
+#: What an annotation does not tell of an argument: over which axes it is pending, or the same on all devices.
+_OF_ARGUMENTS = frozenset({"ST301", "ST302", "ST303", "ST304"})
 #: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
 
@@ -219,7 +221,8 @@ def of_helper(
     promised: Value,
 ) -> Value:  # fmt: skip
     """What a call of an annotated helper gives: shaped and split as its signature says, over other axes what its
-    body makes of the arguments. The helper itself is checked in this view, too."""
+    body makes of the arguments. The helper itself is checked in this view, too: what is wrong for any arguments is
+    reported there, here what these ones make of it."""
     from shardlint.engine import matching
     from shardlint.engine.inline import in_place
 
@@ -232,11 +235,17 @@ def of_helper(
     for name, value in bound.items():
         type_ = resolve(it, types.get(name), func.module)
         known[name] = matching.refine(it, type_, value, bindings) if says_something(type_) else value
-    frame.silent += 1  # what is wrong inside is reported where the helper itself is checked
+    before = set(it.events)
+    elsewhere = func.module != it.target
+    frame.silent += elsewhere
     try:
         found = in_place(it, frame, func, known, at)
     finally:
-        frame.silent -= 1
+        frame.silent -= elsewhere
+    whole = all(says_something(resolve(it, types.get(name), func.module)) for name in bound)
+    for key, event in [*it.events.items()]:
+        if key not in before and whole and event.code not in _OF_ARGUMENTS:
+            del it.events[key]
     return _merge(promised, found) if _alike(promised, found) else promised
 
 

@@ -79,7 +79,7 @@ def combined(
 def _has_factor(op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequence[ArrayValue]) -> bool:
     """Whether a number of devices may be a factor of the result: of an operand before, or one of these ``factors``."""
     if any(FACTORED in o.marks for o in operands):
-        return op.last not in _SATURATING
+        return op.last not in _SATURATING and kind != "test"
     if kind in ("multiply", "divide"):
         rest = [o for o in factors if WHOLE not in o.marks]
         alone = len(rest) == 1 < len(factors)

@@ -9,10 +9,10 @@ from shardlint.ops.arrays import ONE
 from shardlint.ops.contraction import Equation, dimension_numbers, parse_equation, tensordot_pairs
 from shardlint.ops.registry import Call, OpError, static_int, static_str
 from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
-from shardlint.ops.sharding.combining import combined
+from shardlint.ops.sharding.combining import combined, used
 from shardlint.ops.sharding.elementwise import clash, explained
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import LASTING, Axes, clean
+from shardlint.ops.sharding.state import LASTING, Axes, clean, marks, state
 from shardlint.values import ArrayValue, Dimension, SequenceValue
 
 Letters = Sequence[Sequence[str]]
@@ -45,6 +45,8 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
     if any(found[letter][1].axes is None for letter in summed):
         return unknown(out)
     split = [axis for letter in summed for axis in found[letter][1].axes or ()]
+    if summed:
+        _beyond_repair(op, operands, {axis for _, dim in found.values() for axis in dim.axes or ()})
     result = combined(op, out, axes, "multiply" if len(operands) > 1 else "linear", operands)
     pending, varying, unclear = set(result.pending or ()), set(result.varying), result.unclear
     notes = list(result.notes)
@@ -58,11 +60,21 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
         else:
             varying.add(axis)
         notes.append(op.note(axis, f"contracted here over a dimension that is split over {axis}"))
-    marks = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in LASTING)
+    kept = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in LASTING)
     return replace(
-        result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=marks,
+        result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=kept,
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _beyond_repair(op: Op, operands: Sequence[ArrayValue], split: set[str]) -> None:
+    """Parts of a sum against what is split over the same axis: each device lacks the others' parts for what it has,
+    and no later sum brings them there. Raises ShardingError."""
+    for axis in sorted(split):
+        awaited = [o for o in operands if state(o, axis) == "pending"]
+        certain = awaited and not any(marks(o, axis) & {"lone", "scattered", "reduction", "mean"} for o in awaited)
+        if certain and all(clean(o, axis) for o in operands if o is not awaited[0]):
+            raise used(op, axis, awaited, f"contracted with what is split over {axis}")
 
 
 def einsum(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
