@@ -74,8 +74,9 @@ def _constant(key: object) -> Value:
 
 
 def _iterator(args: list[Value]) -> Value:
-    """An iterator, of which only what each step gives is kept."""
-    return WrappedValue(ITERATOR, element(args[0]))
+    """An iterator: what it still gives, or where that is not known, what each step gives."""
+    items = _items(args[0])
+    return WrappedValue(ITERATOR, element(args[0])) if items is None else SequenceValue(tuple(items), "iterator")
 
 
 def _next(args: list[Value]) -> Value:
@@ -136,7 +137,10 @@ def _sum(args: list[Value]) -> Value | None:
 
 
 def _int(args: list[Value]) -> Value:
-    return args[0] if isinstance(args[0], IntValue) else IntValue(None)
+    held = args[0]
+    if isinstance(held, Unknown) and held.size is not None and not held.size.is_opaque:
+        return IntValue(held.size)
+    return held if isinstance(held, IntValue) else IntValue(None)
 
 
 _HANDLERS: dict[str, Callable[[list[Value]], Value | None]] = {

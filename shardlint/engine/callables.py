@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
-from shardlint.engine import classes, containers, python_math
+from shardlint.engine import classes, containers, library, python_math
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.narrowing import of_type
@@ -16,14 +15,12 @@ from shardlint.values import (
     DictValue,
     ExternalValue,
     InstanceValue,
-    IntValue,
     Literal,
     PartialValue,
     SequenceValue,
     Unknown,
     Value,
 )
-from shardtypes.lang import Size
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -41,8 +38,6 @@ def call(
             return None if verdict is None else Literal(verdict)
         case "builtins.getattr", 2 | 3:
             return _attribute(it, frame, args, at)
-        case "math.prod", 1 if not kwargs:
-            return _product(args[0])
         case "builtins.sorted", 1 if not kwargs:
             return _sorted(args[0])
         case "collections.OrderedDict", 0 | 1:
@@ -60,7 +55,8 @@ def call(
         case _, 2 if qualname.startswith("operator.") and not kwargs:
             return _operation(it, frame, qualname.removeprefix("operator."), args, at)
         case _:
-            return _made(args, kwargs) if qualname == f"{_NAMED}.new" else None
+            made = _made(args, kwargs) if qualname == f"{_NAMED}.new" else None
+            return made or library.call(it, qualname, args, kwargs)
 
 
 def _operation(it: Interpreter, frame: Frame, name: str, args: list[Value], at: int) -> Value | None:
@@ -79,14 +75,6 @@ def _attribute(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Val
         return None
     found = attribute(it, frame, args[0], name, at)
     return found if len(args) == 2 or not isinstance(found, Unknown) else Unknown("an attribute, or a default")
-
-
-def _product(value: Value) -> Value:
-    items = iterate(value)
-    sizes = [item.size for item in items or () if isinstance(item, IntValue) and item.size is not None]
-    if items is None or len(sizes) < len(items):
-        return Unknown("a product of something unknown")
-    return IntValue(prod(sizes, start=Size.const(1)))
 
 
 def _sorted(value: Value) -> Value | None:

@@ -62,6 +62,7 @@ def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
             if isinstance(value, SpecValue):
                 value = sharding.specs.items_of(value) or value
             if isinstance(value, SequenceValue):
+                mutation.consumed(it, frame, value)
                 args.extend(value.items)
                 operands.extend([arg.value] * len(value.items))
             else:

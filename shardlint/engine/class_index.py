@@ -27,7 +27,7 @@ class ClassIndex:
         self._written: set[str] = set()
         self._own: dict[str, set[str]] = {}
         self._any_written = False  # somewhere attributes are written whose names are not known
-        self._registered: set[str] = set()
+        self.registered: set[str] = set()
         self._names: dict[str, frozenset[str]] = {}
         for one in outlines:
             for cls in one.classes:
@@ -36,7 +36,7 @@ class ClassIndex:
                     self._below.setdefault(base, []).append(cls)
             self._written.update(one.written)
             self._any_written |= one.any_written
-            self._registered.update(one.registered)
+            self.registered.update(one.registered)
 
     def _subclasses(self, name: str) -> list[ClassOutline]:
         """All classes below one of that name."""
@@ -51,7 +51,7 @@ class ClassIndex:
 
     def volatile(self, cls: ClassValue) -> frozenset[str]:
         """Attributes of instances that something other than a constructor writes."""
-        if self._any_written and not is_tree(cls):
+        if self._any_written and (cls.data is not None or not is_tree(cls)):
             return EVERY_NAME
         found = set(self._written)
         for name in (*_line(cls), *(below.name for below in self._subclasses(cls.name))):
@@ -68,14 +68,14 @@ class ClassIndex:
 
     def is_plain(self, cls: ClassValue) -> bool:
         """Whether JAX certainly knows nothing of the class: it is not registered as a tree, nor is anything below."""
-        if is_tree(cls) or self._subclasses(cls.name) or cls.name in self._registered:
+        if is_tree(cls) or self._subclasses(cls.name) or cls.name in self.registered:
             return False
         if any(not isinstance(base, ClassValue) or not self.is_plain_base(base) for base in cls.bases):
             return False
         return all(last_name(d.func if isinstance(d, ir.Call) else d) == "dataclass" for d in cls.node.decorators)
 
     def is_plain_base(self, cls: ClassValue) -> bool:
-        return not is_tree(cls) and cls.name not in self._registered and not cls.bases and not cls.node.decorators
+        return not is_tree(cls) and cls.name not in self.registered and not cls.bases and not cls.node.decorators
 
 
 def _line(cls: ClassValue) -> Iterator[str]:

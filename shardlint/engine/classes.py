@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import instances, matching
+from shardlint.engine import instances, matching, registration
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import is_tree
 from shardlint.engine.types import AnyType, Type
@@ -51,6 +51,9 @@ def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
             bases.append(found if isinstance(found, (ClassValue, ExternalValue)) else Unknown("a base class"))
     cls.bases = tuple(bases)
     _describe(it, cls)
+    source = it.project.module(module)
+    if node.name in it.classes.registered or node.decorators:
+        cls.data = registration.data_fields(node, () if source is None else source.body)
     return cls
 
 

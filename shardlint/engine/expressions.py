@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import callables, calls, classes, custom_rules, iteration, lists, sharding
+from shardlint.engine import callables, calls, classes, custom_rules, iteration, lists, sharding, tree_functions
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
@@ -162,6 +162,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return PartialValue(ExternalValue("jax.tree.unflatten"), (value,))
         case WrappedValue() if (rule := custom_rules.attribute(value, name)) is not None:
             return rule
+        case WrappedValue() if (part := tree_functions.attribute(value, name)) is not None:
+            return part
         case _:
             try:
                 return ops.attribute(value, name, it.context(frame))

@@ -189,7 +189,7 @@ def _generated(node: ir.Function, items: list[Value]) -> Value:
     if any(one.what == "YieldFrom" for one in yields) or not items:
         return Unknown("a generator")
     if len(plain) == len(yields) == len(items):
-        return SequenceValue(tuple(items), "list")
+        return SequenceValue(tuple(items), "iterator")
     return CollectionValue(join_all(items))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine import mutation
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all, join_variables
 from shardlint.engine.narrowing import narrow
@@ -31,6 +32,7 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
     """A ``for`` loop; True if control does not reach its end."""
     source = it.evaluate(frame, node.iter)
     items = iterate(source)
+    mutation.consumed(it, frame, source)
     if items is None:
         if it.view is not None and isinstance(source, CollectionValue):  # of the leaves of a tree, which has some
             it.assign(frame, node.target, source.item)
@@ -145,11 +147,13 @@ def comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Valu
     inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
     inner.mesh, inner.rules, inner.in_place = frame.mesh, frame.rules, frame.in_place
     first = it.evaluate(inner, expr.generators[0].iter)
+    mutation.consumed(it, inner, first)
     found = _items(it, inner, expr, 0, first)
     if found is not None:
         if expr.key is not None:
             return DictValue(tuple(dict(found).items())) if all(k is not None for k, _ in found) else Unknown("keys")
-        return SequenceValue(tuple(v for _, v in found), "list") if expr.kind != "set" else Unknown("a set")
+        kind = "iterator" if expr.kind == "generator" else "list"
+        return SequenceValue(tuple(v for _, v in found), kind) if expr.kind != "set" else Unknown("a set")
     generator = expr.generators[0]
     it.assign(inner, generator.target, element(first))
     simple = len(expr.generators) == 1 and not generator.conditions

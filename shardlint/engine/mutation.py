@@ -128,6 +128,12 @@ def _renew(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
         forget(it, frame, held)
 
 
+def consumed(it: Interpreter, frame: Frame, value: Value) -> None:
+    """Something has taken all items of an iterator, or some."""
+    if isinstance(value, SequenceValue) and value.kind == "iterator":
+        replaced(it, frame, value, CHANGED)
+
+
 def can_change(value: Value) -> bool:
     """Whether a function that is given the value can change something in it."""
     match value:
@@ -148,6 +154,21 @@ def replaced(it: Interpreter, frame: Frame, old: Value, new: Value) -> None:
     as it is not known when they look."""
     if new is old:
         return
+    _replaced(it, frame, old, new)
+    several, pending = {id(old)}, list(_alternatives(old))
+    while pending:  # it is one of these, which may have been one of others
+        one = pending.pop()
+        if id(one) not in several:
+            several.add(id(one))
+            pending += _alternatives(one)
+            _replaced(it, frame, one, CHANGED)
+
+
+def _alternatives(value: Value) -> tuple[Value, ...]:
+    return value.either if isinstance(value, (InstanceValue, SequenceValue, DictValue)) else ()
+
+
+def _replaced(it: Interpreter, frame: Frame, old: Value, new: Value) -> None:
     _substitute(frame, old, new)
     outside = join(old, new) if isinstance(old, InstanceValue) and isinstance(new, InstanceValue) else CHANGED
     seen, around, found = [frame], frame.parent, False
@@ -159,9 +180,6 @@ def replaced(it: Interpreter, frame: Frame, old: Value, new: Value) -> None:
         for caller in it.callers:
             if not any(caller is one for one in seen):
                 _substitute(caller, old, outside)
-    if isinstance(old, (InstanceValue, SequenceValue, DictValue)):
-        for one in old.either:  # it is one of these
-            replaced(it, frame, one, CHANGED)
 
 
 def _substitute(frame: Frame, old: Value, new: Value) -> bool:

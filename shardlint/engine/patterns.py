@@ -12,6 +12,7 @@ from shardlint.engine.plain import truth
 from shardlint.engine.trees import named_items
 from shardlint.values import (
     DictValue,
+    EitherValue,
     InstanceValue,
     IntValue,
     Literal,
@@ -95,15 +96,18 @@ def matches(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) ->
             return _sequence(it, frame, value, pattern)
         case ir.MappingPattern(items=items, rest=rest):
             held = dict(value.items) if isinstance(value, DictValue) else {}
-            verdicts = [None if isinstance(value, (Unknown, DictValue)) else False]
+            known = isinstance(value, DictValue) and all(isinstance(key, ir.Const) for key, _ in items)
+            verdicts = [True if known else None if isinstance(value, (Unknown, DictValue, InstanceValue)) else False]
             for key, inner in items:
                 found = key.value if isinstance(key, ir.Const) else None
                 verdicts.append(matches(it, frame, held.get(found, _UNKNOWN), inner))
-                if isinstance(value, DictValue) and isinstance(key, ir.Const):
-                    verdicts[0] = verdicts[0] if found in held else False
+                if known:
+                    verdicts[0] = verdicts[0] and found in held
             if rest:
-                frame.variables[rest] = _UNKNOWN
-            return False if False in verdicts else None
+                names = {key.value for key, _ in items if isinstance(key, ir.Const)}
+                others = DictValue(tuple(pair for pair in held.items() if pair[0] not in names))
+                frame.variables[rest] = others if known else _UNKNOWN
+            return False if False in verdicts else None if None in verdicts else True
         case ir.ClassPattern(cls=cls, positional=positional, named=named):
             return _class(it, frame, value, cls, positional, named)
 
@@ -142,6 +146,8 @@ def _class(
 def _equal(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Literal) and isinstance(wanted, Literal):
         return value.value == wanted.value
+    if wanted == Literal(None) and not isinstance(value, (Unknown, MaybeValue, EitherValue)):
+        return False
     if isinstance(value, IntValue) and isinstance(wanted, IntValue) and value.size is not None:
         constants = value.size.constant, None if wanted.size is None else wanted.size.constant
         return None if None in constants else constants[0] == constants[1]

@@ -75,7 +75,7 @@ def truth(value: Value) -> bool | None:
         case IntValue(size=size) if size is not None and size.constant is not None:
             return size.constant != 0
         case SequenceValue(items=items):
-            return bool(items)
+            return bool(items) or value.kind == "iterator"
         case DictValue(items=items):
             return bool(items)
         case FunctionValue() | ClassValue() | ModuleValue() | ExternalValue() | PartialValue():

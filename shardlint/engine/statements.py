@@ -137,6 +137,7 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
             if source is not None and not any(isinstance(item, ir.Star) for item in items):
                 names = [item.id if isinstance(item, ir.Name) else "" for item in items]
                 value = expand_shape(it, frame, source, value, names)
+            mutation.consumed(it, frame, value)
             _unpack(it, frame, items, _fresh(it, frame, value, source), target.at)
         case ir.Star(value=inner):
             assign(it, frame, inner, Unknown("takes the rest"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import custom_rules, layers, sharding
+from shardlint.engine import custom_rules, layers, sharding, tree_functions
 from shardlint.engine.custom_rules import CUSTOM
 from shardlint.engine.decorators import passes_on
 from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_linear
@@ -15,7 +15,6 @@ from shardlint.engine.instances import replaced
 from shardlint.engine.loops import call_loop
 from shardlint.engine.mapping import MAPPINGS, call_mapped
 from shardlint.engine.sharding import layer_names, manual_calls
-from shardlint.engine.tree_maps import holds_instance, mapped
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
     ArrayValue,
@@ -170,8 +169,9 @@ def control(
     if qualname in ("jax.eval_shape", "equinox.filter_eval_shape") and args:
         result = call(it, frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:])
         return bare(map_leaves(result, traced), weak=True)
-    if qualname == "jax.tree.map" and len(args) > 1 and not kwargs and holds_instance(args[1]):
-        return mapped(lambda leaves: call(it, frame, args[0], leaves, {}, at), args[1], args[2:])
+    tree = tree_functions.call(it, frame, qualname, args, kwargs, at)
+    if tree is not None:
+        return tree
     if qualname == "dataclasses.replace" and len(args) == 1:
         return replaced(args[0], kwargs)
     defined = custom_rules.define(it, frame, qualname, args, kwargs, at)

@@ -32,6 +32,8 @@ _STRUCTS = frozenset({"flax", "chex", "struct", "simple_parsing"})
 
 def is_tree(cls: ClassValue) -> bool:
     """Whether instances of the class are certainly nodes of a tree: JAX looks into them."""
+    if cls.data is not None:
+        return True
     for base in cls.bases:
         if isinstance(base, ExternalValue) and base.qualname in _REGISTERED:
             return True
@@ -84,13 +86,16 @@ def children(value: Value) -> list[tuple[object, Value]] | None:
     match value:
         case Literal(value=None):
             return []
-        case SequenceValue(kind="keys"):
+        case SequenceValue(kind="keys" | "iterator" | "deque" | "set"):
             return None
         case SequenceValue(items=items) if items or value.kind == "tuple":  # a list may have grown unseen
             return list(enumerate(items))
         case DictValue(items=pairs):
             return list(pairs)
         case InstanceValue(cls=cls, fields=fields) if is_tree(cls):
+            if cls.data is not None:
+                known = dict(fields)
+                return [(name, known.get(name, Unknown("a field"))) for name in cls.data]
             fixed = static_fields(cls)
             return [(name, item) for name, item in fields if name not in fixed]
         case _:

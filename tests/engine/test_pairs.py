@@ -21,10 +21,10 @@ from shardtypes.lang import parse
 
 PAIRS = Path(__file__).parents[2] / "fixtures" / "lint" / "pairs"
 HEAD = """from __future__ import annotations
-import collections, dataclasses, enum, functools
+import argparse, collections, dataclasses, enum, functools, itertools, math, types
 from functools import partial
 from typing import Any, Callable, NamedTuple
-import equinox as eqx, flax.linen as nn, jax, jax.numpy as jnp
+import equinox as eqx, flax.linen as nn, jax, jax.numpy as jnp, numpy as np
 from einops import rearrange
 from flax import nnx, struct
 from jax import lax

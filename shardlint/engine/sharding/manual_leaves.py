@@ -50,7 +50,7 @@ def call(
         case "structure", 1:
             return None if asks else WrappedValue(STRUCTURE, given[0])
         case "unflatten", 2 if isinstance(given[0], WrappedValue) and given[0].kind == STRUCTURE:
-            return _unflattened(given[0].func, given[1])
+            return unflattened(given[0].func, given[1])
         case "reduce", 2 | 3 if not asks:
             start = [*given[2:], *(value for key, value in kwargs.items() if key == "initializer")]
             return _reduced(it, frame, given[0], given[1], start, at)
@@ -129,7 +129,8 @@ def listed(tree: Value, asks: bool = False) -> Value | None:
     return None if one is None else CollectionValue(one)
 
 
-def _unflattened(tree: Value, leaves: Value) -> Value:
+def unflattened(tree: Value, leaves: Value) -> Value:
+    """The tree with other leaves."""
     found = known(tree)
     if isinstance(leaves, SequenceValue) and found is not None and len(found) == len(leaves.items):
         return _filled(tree, iter(leaves.items).__next__)
