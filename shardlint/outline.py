@@ -25,6 +25,8 @@ RULES_PARAMETERS = {
 }
 #: They make axes implicit, or explicit, for a function that they are given.
 AXES_SWITCHES = frozenset({"auto_axes", "explicit_axes"})
+#: They run a function on every device.
+MAPPINGS = frozenset({"pmap", "shard_map", "typed_shard_map"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class ClassOutline:
 class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of
-    ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned."""
+    ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned, ``maps_functions``
+    one of ``MAPPINGS``. ``imports`` are the parts of the names of what it imports."""
 
     classes: tuple[ClassOutline, ...] = ()
     written: tuple[str, ...] = ()
@@ -50,10 +53,12 @@ class Outline:
     registered: tuple[str, ...] = ()
     gives_rules: bool = False
     switches_axes: bool = False
+    maps_functions: bool = False
+    imports: frozenset[str] = frozenset()
 
 
 _TELLING: frozenset[type[ir.Node]] = frozenset(
-    {ir.Class, ir.Assign, ir.Delete, ir.AugAssign, ir.AnnAssign, ir.Call, ir.Name, ir.Attr}
+    {ir.Class, ir.Assign, ir.Delete, ir.AugAssign, ir.AnnAssign, ir.Call, ir.Name, ir.Attr, ir.Import, ir.ImportFrom}
 )
 
 
@@ -62,11 +67,17 @@ def outline(module: ir.Module) -> Outline:
     classes: list[ClassOutline] = []
     written: set[str] = set()
     registered: set[str] = set()
-    any_written = gives_rules = switches_axes = False
+    imports: set[str] = set()
+    any_written = gives_rules = switches_axes = maps_functions = False
     for node in walk(module.body, _TELLING):
         match node:
             case ir.Name(id=name) | ir.Attr(name=name):
                 switches_axes |= name in AXES_SWITCHES
+                maps_functions |= name in MAPPINGS
+            case ir.Import(bindings=bindings):
+                imports.update(part for _, name in bindings for part in name.split("."))
+            case ir.ImportFrom(module=source, names=names):
+                imports.update((*source.split("."), *(name for name, _ in names or ())))
             case ir.Class():
                 classes.append(_class(node))
             case ir.Assign(targets=targets) | ir.Delete(targets=targets):
@@ -90,8 +101,9 @@ def outline(module: ir.Module) -> Outline:
             case _:
                 pass
     return Outline(
-        tuple(classes), tuple(sorted(written)), any_written, tuple(sorted(registered)), gives_rules, switches_axes
-    )
+        tuple(classes), tuple(sorted(written)), any_written, tuple(sorted(registered)), gives_rules, switches_axes,
+        maps_functions, frozenset(imports),
+    )  # fmt: skip
 
 
 def _is_dict_of_attributes(expr: ir.Expr) -> bool:

@@ -13,8 +13,9 @@ from shardlint.outline import Outline, outline
 T = TypeVar("T")
 Fact: TypeAlias = tuple[str, str]
 """Something that can be asked of a project: what kind of thing, and about which name."""
-#: Notes on a whole project: what it does with its classes, and the lists of logical rules that it puts in force.
-CLASSES, RULES = "classes", "rules"
+#: Notes on a whole project: what it does with its classes, the lists of logical rules that it puts in force, and what
+#: its modules call of others in code that is mapped over devices.
+CLASSES, RULES, MAPPED = "classes", "rules", "mapped"
 
 
 @dataclass(frozen=True, slots=True)

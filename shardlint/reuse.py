@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from shardlint.cache import Cache, digest
 from shardlint.config import Config
-from shardlint.project import CLASSES, RULES, Fact, Project
+from shardlint.project import CLASSES, MAPPED, RULES, Fact, Project
 from shardlint.sources import Source
 from shardlint.workers import Found
 
@@ -57,4 +57,8 @@ class Earlier:
             from shardlint.engine.sharding.rules_in_force import noted
 
             return repr(noted(self._project, self._config.mesh, self._config.logical_rules))
+        if name.startswith(MAPPED):
+            if self._project.fact("some outline", "maps_functions") == "False":
+                return "()"
+            return digest(*(self._project.fact("module", one) for one in self._project.modules))
         raise LookupError(f"{name!r} is no note of a project")

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.mutation.__main__ import run
 from benchmarks.mutation.cases import Case, Finding
 from benchmarks.mutation.evaluation import Baseline, Truth, truths
 from benchmarks.mutation.mutants import Mutant, Program, mutants
 from benchmarks.mutation.report import Results
+from benchmarks.mutation.tools import Tool, shardlint
 from benchmarks.mutation.translate import translate
 from benchmarks.mutation.worker import Session
 
@@ -128,9 +130,35 @@ def test_a_catch_is_new_and_in_place(program: Program) -> None:
     results.add("old", {0: {known}, 1: {known}})
     results.add("far", {0: set(), 1: {Finding("scored", 3, "new")}})
     results.add("near", {0: set(), 1: {Finding("scored", 12, "new")}})
-    assert [(c.place, c.anywhere) for tool in ("old", "far", "near") for c in results.catches[tool].values()] == [
-        (False, False),
-        (False, True),
-        (True, True),
+    results.add("names", {0: set(), 1: {Finding("scored", 3, "new"), Finding("scored", 12, "new: see here", True)}})
+    tools = ("old", "far", "near", "names")
+    assert [(c.place, c.named, c.anywhere) for tool in tools for c in results.catches[tool].values()] == [
+        (False, False, False),
+        (False, False, True),
+        (True, True, True),
+        (False, True, True),
     ]
     assert results.alarms["old"] == ["scored:3: an alarm"]
+
+
+RULES = """import flax.linen as nn
+from shardtypes import f32
+
+RULES = (("batch", "d"), ("embed", "t"))
+
+
+def placed(x: f32["batch embed"]) -> f32["batch embed"]:
+    with nn.logical_axis_rules(RULES):
+        return nn.with_logical_constraint(x, ("batch", "embed"))
+"""
+
+
+def test_a_list_of_rules_is_judged_by_itself(tmp_path: Path) -> None:
+    """Beside the original, which has the rule, no name would be missing."""
+    path = tmp_path / "ruled.py"
+    path.write_text(RULES)
+    program = Program("ruled", tmp_path, {"ruled": path})
+    dropped = [m for m in mutants(program, ["sharding"], 0, 100) if m.operator == "drop rule"]
+    cases = [Case(0, program, None), *(Case(1 + i, program, mutant) for i, mutant in enumerate(dropped))]
+    found = run(Tool("shardlint", shardlint), cases)
+    assert [{f.message[:5] for f in found.get(case.number, ())} for case in cases] == [set(), {"ST401"}, {"ST401"}]

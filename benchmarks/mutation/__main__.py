@@ -63,7 +63,7 @@ def main() -> None:
         if options.tools and tool.name not in options.tools:
             continue
         begun = time.perf_counter()
-        results.add(tool.name, _run(tool, wanted))
+        results.add(tool.name, run(tool, wanted))
         _say(f"{tool.name}: {time.perf_counter() - begun:.0f} s")
         _write(results, options)
     if options.run_time:
@@ -107,13 +107,15 @@ def _by_program(cases: Sequence[Case]) -> dict[str, list[Case]]:
     return groups
 
 
-def _run(tool: Tool, cases: Sequence[Case]) -> dict[int, set[Finding]]:
-    """What a tool says of the cases; programs with a configuration of their own are run by themselves."""
-    groups: dict[Path, list[Case]] = defaultdict(list)
+def run(tool: Tool, cases: Sequence[Case]) -> dict[int, set[Finding]]:
+    """What a tool says of the cases; programs with a configuration of their own are run by themselves, and so is each
+    mutant of something at module level, such as a list of rules: the others' would count as rules of one project."""
+    groups: dict[tuple[Path, int | None], list[Case]] = defaultdict(list)
     for case in cases:
-        groups[case.program.root].append(case)
+        alone = case.mutant is not None and not case.mutant.function
+        groups[case.program.root, case.number if alone else None].append(case)
     found: dict[int, set[Finding]] = {}
-    for root, group in groups.items():
+    for (root, _), group in groups.items():
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name).resolve()
             for settings in ("pyproject.toml", "shardlint.toml"):

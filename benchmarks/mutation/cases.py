@@ -15,6 +15,8 @@ from benchmarks.mutation.mutants import Mutant, Program
 from benchmarks.mutation.translate import Translated
 
 Transform = Callable[[bytes], Translated]
+Said = tuple[Path, int, str, bool]
+"""What a tool says: path, line, message, and whether this is but a place that the finding before it names."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,13 @@ class Case:
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """Something a tool said about a program, at a line of the program as it is written."""
+    """Something a tool said about a program, at a line of the program as it is written. ``related``: a place that a
+    finding elsewhere names as one that it is about."""
 
     module: str
     line: int
     message: str
+    related: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,15 @@ class Layout:
     folder: Path
     files: Mapping[Path, tuple[Case, str, Translated | None]]
 
-    def findings(self, said: Iterable[tuple[Path, int, str]]) -> dict[int, set[Finding]]:
+    def findings(self, said: Iterable[Said]) -> dict[int, set[Finding]]:
         """What was said, by the number of the case."""
         found: dict[int, set[Finding]] = defaultdict(set)
-        for path, line, message in said:
+        for path, line, message, related in said:
             entry = self.files.get(path.resolve())
             if entry is not None:
                 case, module, translated = entry
                 where = translated.original(line) if translated else line
-                found[case.number].add(Finding(module, where, re.sub(r"_\d{5}\b", "", message)))
+                found[case.number].add(Finding(module, where, re.sub(r"_\d{5}\b", "", message), related))
         return found
 
 

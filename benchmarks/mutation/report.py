@@ -17,12 +17,13 @@ PEERS = ("pyrefly", "jaxtyc")
 
 @dataclass(frozen=True)
 class Catch:
-    """Whether a tool said something new: in the changed statement or one where the program fails, or anywhere; and the
-    first thing it said."""
+    """Whether a tool said something new: in the changed statement or one where the program fails, or anywhere; the
+    first thing it said; and whether a finding is there, or names a place there."""
 
     place: bool
     anywhere: bool
     said: str = ""
+    named: bool = False
 
 
 @dataclass
@@ -44,16 +45,20 @@ class Results:
     def add(self, tool: str, findings: dict[int, set[Finding]]) -> None:
         """Compare what a tool said of each mutant with what it said of the original."""
         originals = {str(c.program.root / c.program.name): findings.get(c.number, set()) for c in self._originals()}
-        self.alarms[tool] = [f"{f.module}:{f.line}: {f.message}" for said in originals.values() for f in sorted(said)]
+        self.alarms[tool] = [
+            f"{f.module}:{f.line}: {f.message}" for said in originals.values() for f in sorted(said) if not f.related
+        ]
         caught = self.catches[tool] = {}
         for case in self.wrong:
             assert case.mutant is not None
-            new = findings.get(case.number, set()) - originals[str(case.program.root / case.program.name)]
+            said = findings.get(case.number, set()) - originals[str(case.program.root / case.program.name)]
+            new = {f for f in said if not f.related}
             places = [(case.mutant.module, *case.mutant.lines)]
             places += _statements(case.sources, self.truths[case.number].lines)
-            here = [f for f in sorted(new) if any(m == f.module and a <= f.line <= b for m, a, b in places)]
-            said = [f"{f.module}:{f.line}: {f.message}" for f in here or sorted(new)]
-            caught[case.number] = Catch(bool(here), bool(new), said[0] if said else "")
+            near = [f for f in sorted(said) if any(m == f.module and a <= f.line <= b for m, a, b in places)]
+            here = [f for f in near if not f.related]
+            texts = [f"{f.module}:{f.line}: {f.message}" for f in here or sorted(new)]
+            caught[case.number] = Catch(bool(here), bool(new), texts[0] if texts else "", bool(near and new))
 
     def _originals(self) -> Iterable[Case]:
         return (c for c in self.cases if c.mutant is None)
@@ -79,7 +84,7 @@ class Results:
                     "verdict": self.truths[c.number].verdict,
                     "why": self.truths[c.number].why,
                     "caught": {
-                        tool: {"place": k.place, "anywhere": k.anywhere, "said": k.said}
+                        tool: {"place": k.place, "named": k.named, "anywhere": k.anywhere, "said": k.said}
                         for tool, catches in self.catches.items()
                         if (k := catches.get(c.number)) is not None
                     },
@@ -109,6 +114,8 @@ def markdown(results: Results) -> str:
     for family in families:
         wrong = [c for c in results.wrong if c.mutant and c.mutant.family == family]
         lines += _tools(family, wrong, results)
+        if family == "sharding":
+            lines += _groups(wrong, results)
         lines += _operators(family, wrong, results)
     return "\n".join(lines)
 
@@ -132,6 +139,22 @@ def _tools(family: str, wrong: list[Case], results: Results) -> list[str]:
         at = _share(wrong, lambda c: any(k[c.number].place for k in peers))
         anywhere = _share(wrong, lambda c: any(k[c.number].anywhere for k in peers))
         lines.append(f"| {' and '.join(PEERS)} together | {at} | {anywhere} | |")
+    return [*lines, ""]
+
+
+def _groups(wrong: list[Case], results: Results) -> list[str]:
+    """The same of annotations and of everything else by themselves, with the places that findings name."""
+    lines = ["| tool | mutants of | wrong | in place | in place, or named by the finding | caught at all |"]
+    lines.append("|---|---|---|---|---|---|")
+    for tool, catches in results.catches.items():
+        for what, of_annotations in (("annotations", True), ("anything else", False)):
+            cases = [c for c in wrong if c.mutant and ("annotated" in c.mutant.operator) == of_annotations]
+            shares = [
+                _share(cases, lambda c, k=catches: k[c.number].place),
+                _share(cases, lambda c, k=catches: k[c.number].named),
+                _share(cases, lambda c, k=catches: k[c.number].anywhere),
+            ]
+            lines.append(f"| {tool} | {what} | {len(cases)} | {' | '.join(shares)} |")
     return [*lines, ""]
 
 

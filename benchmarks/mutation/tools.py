@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.mutation.cases import Transform
+from benchmarks.mutation.cases import Said, Transform
 from benchmarks.mutation.translate import translate
 
 _MINUTES = 30
@@ -24,7 +24,7 @@ class Tool:
     """``run`` gets the folder; the program's own pyproject.toml lies in it, if it has one."""
 
     name: str
-    run: Callable[[Path], Iterator[tuple[Path, int, str]]]
+    run: Callable[[Path], Iterator[Said]]
     transform: Transform | None = None
 
 
@@ -35,14 +35,16 @@ def _output(command: list[str], folder: Path, accepted: tuple[int, ...] = (0, 1)
     return done.stdout
 
 
-def shardlint(folder: Path) -> Iterator[tuple[Path, int, str]]:
+def shardlint(folder: Path) -> Iterator[Said]:
     """Our linter."""
     said = _output([sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."], folder)
     for one in json.loads(said):
-        yield folder / one["path"], one["line"], f"{one['code']} {one['message']}"
+        yield folder / one["path"], one["line"], f"{one['code']} {one['message']}", False
+        for place in one["related"]:
+            yield folder / place["path"], place["line"], f"{one['code']} {one['message']}: {place['message']}", True
 
 
-def mypy(folder: Path) -> Iterator[tuple[Path, int, str]]:
+def mypy(folder: Path) -> Iterator[Said]:
     """mypy with our plugin."""
     (folder / "mypy.ini").write_text(
         "[mypy]\nplugins = shardlint.mypy_plugin:plugin\nignore_missing_imports = True\ncheck_untyped_defs = True\n"
@@ -54,7 +56,7 @@ def mypy(folder: Path) -> Iterator[tuple[Path, int, str]]:
     yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+)(?::\d+)*: error: (?P<message>.*)$")
 
 
-def pyrefly(folder: Path, *, environment: Path) -> Iterator[tuple[Path, int, str]]:
+def pyrefly(folder: Path, *, environment: Path) -> Iterator[Said]:
     """pyrefly, with its stubs for JAX installed beside it; every annotated definition declares its dimensions."""
     (folder / "pyrefly.toml").write_text(f'python-interpreter-path = "{environment}/bin/python"\n')
     command = [f"{environment}/bin/pyrefly", "check", "--output-format", "min-text", "--threads", str(_JOBS)]
@@ -62,7 +64,7 @@ def pyrefly(folder: Path, *, environment: Path) -> Iterator[tuple[Path, int, str
     yield from _matches(folder, said, r"^ERROR (?P<path>[^:\n]+\.py):(?P<line>\d+):[\d:-]*: (?P<message>.*)$")
 
 
-def jaxtyc(folder: Path, *, environment: Path) -> Iterator[tuple[Path, int, str]]:
+def jaxtyc(folder: Path, *, environment: Path) -> Iterator[Said]:
     """jaxtyc, which imports each file and evaluates its annotated functions with symbolic sizes."""
     command = [f"{environment}/bin/jaxtyc", "check", "--format", "concise"]
     entries = sorted(p.name for p in folder.iterdir() if p.is_dir() or p.suffix == ".py")
@@ -71,9 +73,9 @@ def jaxtyc(folder: Path, *, environment: Path) -> Iterator[tuple[Path, int, str]
             yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+):\d+: (?P<message>.*)$")
 
 
-def _matches(folder: Path, said: str, pattern: str) -> Iterator[tuple[Path, int, str]]:
+def _matches(folder: Path, said: str, pattern: str) -> Iterator[Said]:
     for found in re.finditer(pattern, said, re.MULTILINE):
-        yield folder / found["path"], int(found["line"]), found["message"]
+        yield folder / found["path"], int(found["line"]), found["message"], False
 
 
 def tools(peers: Path | None) -> list[Tool]:

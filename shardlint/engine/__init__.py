@@ -17,7 +17,8 @@ from shardlint.engine.calls import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.sharding import explicit
-from shardlint.engine.sharding.manual import Region, entered, own_view
+from shardlint.engine.sharding.elsewhere import views_of
+from shardlint.engine.sharding.manual import Region, annotated_axes, entered, own_view
 from shardlint.engine.sharding.signatures import says_axes
 from shardlint.engine.shown import shown
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
@@ -78,6 +79,11 @@ class run:
         later: list[_Task] = []
         for node, owner, closure in _functions(self.it, module, frame):
             self._function(node, owner, closure, later)
+        self._waiting()
+        for node, owner, closure in later:
+            if not self.it.regions.seen(node) and annotated_axes(self.it, node, module.name):
+                for view in views_of(self.it, node):
+                    self.it.regions.add(FunctionValue(node, module.name, closure, owner, node.name), view)
         self._waiting()
         for node, owner, closure in later:  # what runs in the manual view is known by now
             if not self.it.regions.seen(node):

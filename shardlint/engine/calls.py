@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import builtin, callables, classes, lists, matching, mutation, sharding, transforms
+from shardlint.engine import builtin, callables, classes, lists, matching, mutation, optimizers, sharding, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
@@ -182,6 +182,9 @@ def _external(
     collective = collectives.call(it, frame, qualname, args, kwargs, at, operands)
     if collective is not None:
         return collective
+    optimized = optimizers.call(it, frame, qualname, args, kwargs, at)
+    if optimized is not None:
+        return optimized
     tree = manual_trees.call(it, frame, qualname, args, kwargs, at)
     if tree is not None:
         return tree

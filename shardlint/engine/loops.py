@@ -13,11 +13,14 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.mapping import stack
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt, traced
+from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import static_int
 from shardlint.ops.sharding import state as states
+from shardlint.ops.sharding.base import constant, is_zero
 from shardlint.ops.sharding.base import unknown as lost
 from shardlint.ops.sharding.explicit import explicit_axes, placed
-from shardlint.ops.sharding.state import state
+from shardlint.ops.sharding.state import axes_met, marks, state
+from shardlint.ops.sharding.view import replicated
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -65,6 +68,8 @@ def call_loop(
             return stack(site.call(given["f"], [one]), dim)
         case "fori_loop" if "body_fun" in given and "init_val" in given:
             index = ArrayValue((), "int32", weak=True)
+            if site.it.view is not None and isinstance(given.get("lower"), (IntValue, Literal)):
+                index = replicated(index)
             return _carried(site, "init_val", lambda carry: site.call(given["body_fun"], [index, carry]), "body_fun")
         case "while_loop" if "body_fun" in given and "init_val" in given:
             result = _carried(site, "init_val", lambda carry: site.call(given["body_fun"], [carry]), "body_fun")
@@ -141,7 +146,7 @@ def _example(site: Site, xs: Value) -> tuple[Dimension, Value]:
 
 def _carried(site: Site, start: str, step: Callable[[Value], Value], body: str, path: tuple[int, ...] = ()) -> Value:
     """The carry after a loop. A first step may show what the start did not; then the body is seen once more."""
-    before = traced(site.given[start])
+    before = _start(site, site.given[start])
     after = step(before)
     lie_alike(site, before, after, ("its carry starts", "and comes back as"), site.given[body], path, start)
     parted = _is_parted(before, after)
@@ -157,6 +162,18 @@ def _carried(site: Site, start: str, step: Callable[[Value], Value], body: str, 
         settled = _settled(before, after)
     agree(site, before, after, ("its carry starts as", "and comes back as"), site.given[body], path, start)
     return settled
+
+
+def _start(site: Site, value: Value) -> Value:
+    """What a loop starts with, as arrays; in manual code its numbers are constants."""
+
+    def leaf(one: Value) -> Value:
+        number = as_array(one) if site.it.view is not None and not isinstance(one, ArrayValue) else None
+        if number is None:
+            return traced(one)
+        return replace(constant(number), marks=frozenset({states.ZERO} if is_zero(one) else ()))
+
+    return map_leaves(value, leaf)
 
 
 def _is_parted(before: Value, after: Value) -> bool:
@@ -192,8 +209,25 @@ def _settled(before: Value, after: Value) -> Value:
         )
     weak = before.weak and after.weak
     dtype = after.dtype if before.weak and not after.weak else before.dtype or after.dtype
-    joined = join_all([before, after])
+    joined = join_all([_begun(before, after), after])
     return replace(joined, dims=dims, dtype=dtype, weak=weak) if isinstance(joined, ArrayValue) else before
+
+
+def _begun(before: ArrayValue, after: ArrayValue) -> ArrayValue:
+    """The start of a carry as a first step leaves it, over axes along which it was the same on all devices: constants
+    become the sum of parts that is added to them, each device's own gradients keep them apart, and what was counted
+    wrong once stays so."""
+    if not (before.manual and after.manual):
+        return before
+    same = {axis for axis in axes_met([after]) if state(before, axis) == "replicated"}
+    sums = {axis for axis in same if before.constant and state(after, axis) == "pending"}
+    own = {axis for axis in same if "derived" in marks(after, axis)}
+    wrong = {axis for axis in same if state(after, axis) == "replicated" and "miscounted" in marks(after, axis)}
+    taken = frozenset(mark for mark in after.marks if mark[0] in sums | own | wrong)
+    return replace(
+        before, pending=(before.pending or frozenset()) | sums, varying=before.varying | own,
+        marks=before.marks | taken, constant=before.constant and after.constant,
+    )  # fmt: skip
 
 
 def _test(site: Site, func: Value, carry: Value) -> None:

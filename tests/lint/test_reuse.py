@@ -255,6 +255,12 @@ CHANGES = {
         {"a.py": "import jax\n"},
         {"a.py": "import jax\nf = jax.sharding.auto_axes\n"},
     ),
+    "another file maps what calls a function": (
+        "from shardtypes import f32\ndef g(x: f32['B/d M']) -> f32['B M']:\n    return x * 2\n",
+        {"a.py": "import jax\n"},
+        {"a.py": "import jax\nfrom shardtypes import f32\nfrom user import g\n"
+         "def f(x: f32['B/d M']) -> f32['B M']:\n    return g(x)\nh = jax.pmap(f, axis_name='d')\n"},
+    ),
     "a line moves that a finding points to": (
         USER.format("from a import g", "g(x)"),
         {"a.py": "from shardtypes import f32\ndef g(x: f32['B 3']) -> f32['B 3']: return x\n"},

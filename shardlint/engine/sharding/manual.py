@@ -62,12 +62,14 @@ class Region:
 
 @dataclass(slots=True)
 class Regions:
-    """What one analysis found to be manual: ``waiting`` are functions still to be checked in a view."""
+    """What one analysis found to be manual: ``waiting`` are functions still to be checked in a view, ``elsewhere`` the
+    views in which those of other modules are called, by definition."""
 
     it: Interpreter
     waiting: list[tuple[FunctionValue, View, Region | None]] = field(default_factory=list)
     bare: dict[int, tuple[FunctionValue, View, Region] | None] = field(default_factory=dict)
     done: set[object] = field(default_factory=set)
+    elsewhere: dict[int, dict[View, None]] = field(default_factory=dict)
     _axis_names: dict[tuple[str, frozenset[str]], frozenset[str]] = field(default_factory=dict)
 
     def add(self, func: FunctionValue, view: View, region: Region | None = None, checked: bool = False) -> None:
@@ -75,6 +77,8 @@ class Regions:
         evaluated where it is called; if that is nowhere, by what the specs of its arguments say."""
         node = func.node
         key = (id(node), view.axes, region is not None)
+        if func.module != self.it.target:
+            self.elsewhere.setdefault(id(node), {})[view] = None
         if key in self.done or func.module != self.it.target or isinstance(node, ir.Lambda):
             return
         if region is None and (id(node), "region") in self.done:

@@ -43,6 +43,8 @@ def as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
     dims = aligned(type_, len(value.dims or ()))
     if dims is None or value.dims is None or not view.declares:
         return value
+    if not view.divides((said.size, said.axes) for said in dims):
+        return replace(value, dims=None)
     sizes = [view.global_size(dim.size, dim.axes or said.axes) for dim, said in zip(value.dims, dims, strict=True)]
     new = tuple(Dimension(size, dim.axes) for size, dim in zip(sizes, value.dims, strict=True))
     return replace(value, dims=new)
@@ -58,6 +60,8 @@ def conflict(view: View, type_: ArrayType, value: ArrayValue, what: str) -> Conf
     """A dimension that is certainly split over other axes than declared."""
     dims = aligned(type_, len(value.dims or ()))
     if dims is None or value.dims is None or value.constant or not view.declares:
+        return None
+    if not view.divides((said.size, said.axes) for said in dims):
         return None
     for dim, said in zip(value.dims, dims, strict=True):
         if not dim.axes or dim.axes == view.splitting(said.axes):

@@ -123,7 +123,7 @@ def gradient(view: View | None, argument: Value, result: Value, place: tuple[str
         notes = tuple(Note(axis, "the gradient of each device's own part is taken here", *place) for axis in own)
         return ArrayValue(
             dims, leaf.dtype, leaf.weak, manual=True, pending=frozenset(), varying=frozenset(own), unclear=unclear,
-            marks=split_marks(mine), notes=notes,
+            marks=split_marks(mine) | {(axis, "derived") for axis in own}, notes=notes,
         )  # fmt: skip
 
     return map_leaves(argument, change)

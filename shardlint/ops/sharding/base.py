@@ -15,24 +15,23 @@ from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError
 from shardlint.ops.sharding.counts import is_whole
 from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
-from shardlint.ops.sharding.state import FACTORED, WHOLE, axes_met, settled, state
+from shardlint.ops.sharding.state import FACTORED, WHOLE, ZERO, axes_met, settled, state
 from shardlint.ops.sharding.view import View, replicated
-from shardlint.values import (
-    ArrayValue,
-    Note,
-    SequenceValue,
-    Value,
-)
+from shardlint.values import ArrayValue, IntValue, Literal, Note, SequenceValue, Value
+from shardtypes.lang import Size
 
 
 class ShardingError(OpError):
-    """A certain mistake about axes or pending sums, with related places."""
+    """A certain mistake about axes or pending sums, with related places; ``where`` (module, node) it was made, if that
+    is not where it is found."""
 
     def __init__(
-        self, code: str, message: str, operand: int | None = None, related: Sequence[tuple[str, int, str]] = ()
-    ) -> None:
+        self, code: str, message: str, operand: int | None = None, related: Sequence[tuple[str, int, str]] = (),
+        where: tuple[str, int] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(code, message, None, operand)
         self.related = tuple(related)
+        self.where = where
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +135,11 @@ def constant(value: ArrayValue) -> ArrayValue:
     return replace(value, manual=True, pending=frozenset(), unclear=NO_AXIS, constant=True)
 
 
+def is_zero(value: Value) -> bool:
+    """Whether this is the number 0."""
+    return value in (Literal(0.0), IntValue(Size.const(0)))
+
+
 def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """What any function gives: the same on all devices where all its operands are, and may depend on a split dimension
     as a whole."""
@@ -161,7 +165,9 @@ def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """A new array, the same on all devices: made of constants if nothing varying went in."""
     if op.operands:
         return computed(op, out, origins)
-    return settled(out, [() for _ in out.dims or ()], constant=True) if out.dims is not None else unknown(out)
+    if out.dims is None:
+        return unknown(out)
+    return settled(out, [() for _ in out.dims], marks=[ZERO] if op.last == "zeros" else [], constant=True)
 
 
 def with_numbers(op: Op) -> list[ArrayValue]:
@@ -175,6 +181,6 @@ def with_numbers(op: Op) -> list[ArrayValue]:
         else:
             number = as_array(value)
             if number is not None:
-                one = constant(number)
-                arrays.append(replace(one, marks=frozenset({WHOLE})) if is_whole(value, op.view) else one)
+                said = [(WHOLE, is_whole(value, op.view)), (ZERO, is_zero(value))]
+                arrays.append(replace(constant(number), marks=frozenset(mark for mark, holds in said if holds)))
     return arrays

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS
+from shardlint.ops.sharding import peaks
 from shardlint.ops.sharding.base import ShardingError
 from shardlint.ops.sharding.elementwise import shape_text
 from shardlint.ops.sharding.state import (
@@ -82,6 +83,7 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
     """``psum``, ``pmean``, ``pmax``, ``pmin``."""
     if one.grouped:
         return blurred(value, one)
+    refuse_weighed(value, one)
     exact = {"lax.psum": _awaits_sum, "lax.pmean": _awaits_mean}.get(one.name, _same)
     odd = [axis for axis in one.axes if not exact(value, axis)]
     result = scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd)
@@ -160,6 +162,17 @@ def refuse_replicated(value: ArrayValue, one: Collective) -> None:
         raise ReplicatedSum("ST303", message, 0, notes_about(value, again))
 
 
+def refuse_weighed(value: ArrayValue, one: Collective) -> None:
+    """Raises ShardingError for a sum of exponentials that each device lowered by a maximum of its own part."""
+    found = [axis for axis in one.axes if "weighed" in marks(value, axis)]
+    if found and one.name in (*_SUMS, "lax.pmean"):
+        peak = peaks.place(value, found[0])
+        over = _over(found)
+        text = f"each device lowers exponentials by a maximum of its own part, and {one.name} over {over} adds them up: the maximum awaits its pmax over {over}"  # noqa: E501 - one sentence
+        where = None if peak is None else (peak.module, peak.at)
+        raise ShardingError("ST302", text, 0, ((*one.place, "summed here"),), where)
+
+
 def blurred(value: ArrayValue, one: Collective) -> ArrayValue:
     """The array, of which nothing is known over the axes."""
     dims = value.dims
@@ -219,6 +232,7 @@ def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Arra
     """``psum_scatter``."""
     if one.grouped:
         return replace(blurred(value, one), dims=None)
+    refuse_weighed(value, one)
     if value.dims is None:
         gone = without(value, one.axes)
         return replace(scaled(gone, one.axes), varying=gone.varying.union(one.axes), constant=False)

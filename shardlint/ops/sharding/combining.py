@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from shardlint.axis_set import AxisSet
+from shardlint.ops.sharding import peaks
 from shardlint.ops.sharding.base import Op, ShardingError
 from shardlint.ops.sharding.state import (
     FACTORED,
     LASTING,
     LOCAL,
     WHOLE,
+    ZERO,
     Axes,
     axes_met,
     marks,
@@ -55,6 +57,7 @@ def combined(
     unclear: set[str] = set()
     factor = _has_factor(op, kind, operands, operands)
     kept: set[tuple[str, str]] = {FACTORED} if factor else set()
+    kept |= {ZERO} if kind == "multiply" and any(ZERO in o.marks for o in operands) else set()
     for axis in sorted(met):
         outcome, refined = _over(op, axis, kind, operands)
         lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
@@ -88,7 +91,7 @@ def _has_factor(op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Seq
         return False
     # the logarithm of one may be added to a logarithm; a number as written is hardly one
     number = any(isinstance(value, ScalarValue) for value in op.call.args.values())
-    return number or any(o.constant and not o.dims for o in op.operands)
+    return number or any(o.constant and not o.dims and ZERO not in o.marks for o in op.operands)
 
 
 def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> frozenset[str]:
@@ -99,7 +102,8 @@ def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> f
         return outlasting & {"scaled"}
     scales = kind in ("multiply", "divide")
     others = [o for o, one in zip(operands, found, strict=True) if not scales or "miscounted" not in one]
-    factor = _has_factor(op, kind, operands, others) and not (scales and "logged" in outlasting)
+    lasts = {"logged", "mixed"} & outlasting
+    factor = _has_factor(op, kind, operands, others) and not (scales and lasts)
     repaired = kind == "test" or op.last in _SCALELESS
     if kind in ("multiply", "divide"):
         wrong = [one for one in found if "miscounted" in one]
@@ -112,7 +116,8 @@ def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> f
         outlasting -= {"logged"}
     bends = kind == "nonlinear" or op.last in ("sqrt", "cbrt") or (kind == "divide" and "miscounted" in found[-1])
     mixes = kind == "add" and any(
-        "miscounted" not in one and not o.constant for o, one in zip(operands, found, strict=True)
+        "miscounted" not in one and not o.constant and ZERO not in o.marks and state(o, axis) != "unclear"
+        for o, one in zip(operands, found, strict=True)
     )
     shares = kind == "divide" and "miscounted" in found[-1]
     new = [("logged", op.last in ("log", "log2", "log10")), ("curved", bends), ("mixed", mixes), ("shared", shares)]
@@ -133,6 +138,7 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
     if any(axis in o.varying and not marks(o, axis) & LOCAL for o in operands):
         local = frozenset()  # corrected, perhaps, by something that knows which device this is
     if not awaited:
+        local |= peaks.followed(op, axis, kind, operands)
         if "sharded" in states:
             same = all(s == "replicated" or "alike" in marks(o, axis) for o, s in zip(operands, states, strict=True))
             return tainted, local | {"alike"} if same else local
@@ -140,8 +146,8 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
             return "unclear", frozenset()
         if "varying" not in states:
             return "replicated", local
-        examples = all(s == "replicated" or "mapped" in marks(o, axis) for o, s in zip(operands, states, strict=True))
-        return "varying", local | {"mapped"} if examples else local
+        differing = [marks(o, axis) for o, s in zip(operands, states, strict=True) if s != "replicated"]
+        return "varying", local | (frozenset.intersection(*differing) & {"mapped", "derived"})
     if "unclear" in states:
         return "unclear", frozenset()
     return _awaited(op, axis, kind, operands, states, awaited)
@@ -161,7 +167,7 @@ def _awaited(
 ) -> tuple[str, frozenset[str]]:
     refined = [marks(o, axis) for o in awaited]
     first = refined[0]
-    others = [o for o, s in zip(operands, states, strict=True) if s != "pending"]
+    others = [o for o, s in zip(operands, states, strict=True) if s != "pending" and ZERO not in o.marks]
     own = any("scattered" in one for one in refined)
     mixed = {s for s in states if s != "pending"}
     if kind == "linear":

@@ -60,7 +60,7 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
         else:
             varying.add(axis)
         notes.append(op.note(axis, f"contracted here over a dimension that is split over {axis}"))
-    kept = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in LASTING)
+    kept = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in (*LASTING, "weighed"))
     return replace(
         result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=kept,
         notes=tuple(notes),

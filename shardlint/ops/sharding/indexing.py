@@ -12,7 +12,7 @@ from shardlint.ops.sharding.base import Op, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import LOCAL, Axes, choosing, marks, settled, sharded
+from shardlint.ops.sharding.state import LOCAL, ZERO, Axes, choosing, marks, settled, sharded
 from shardlint.ops.sharding.structure import followed
 from shardlint.ops.sharding.updating import index_axes, is_full
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, SliceValue, Value
@@ -172,7 +172,8 @@ def alike(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     plain = replace(source, pending=frozenset(), varying=frozenset(), marks=same, constant=True, notes=())
     plain = replace(plain, unclear=plain.unclear.minus(sharded(source)) if None in [d.axes for d in source.dims]
                     else type(source.unclear)())  # fmt: skip
-    return combined(op, out, followed(op, out, origins), "linear", [plain])
+    result = combined(op, out, followed(op, out, origins), "linear", [plain])
+    return replace(result, marks=result.marks | {ZERO}) if op.last == "zeros_like" else result
 
 
 _JNP, _LAX, _AT = "jax.numpy", "jax.lax", "jax.Array.at"

@@ -49,6 +49,16 @@ def within(kind: Kind) -> Rule:
     return found
 
 
+def solved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``solve(a, b)``: linear in b, of which other columns may be split; every device needs the whole of a matrix a."""
+    a, b = op.operands[:2] if len(op.operands) > 1 else (None, None)
+    if a is None or b is None or a.dims is None or b.dims is None or out.dims is None or len(out.dims) != len(b.dims):
+        return computed(op, out, origins)
+    if len(a.dims) != 2 or len(b.dims) > 2 or any(dim.axes != () for dim in (*a.dims, *b.dims[:1])):
+        return computed(op, out, origins)
+    return combined(op, out, [dim.axes for dim in b.dims], "divide", [b, a])
+
+
 def diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``diagonal`` and ``trace``: of two dimensions that are not split; else every device takes one of its own part."""
     source = op.operands[0] if len(op.operands) == 1 else None
@@ -93,5 +103,6 @@ rule([*names(_LINALG, "det eigvalsh cholesky inv eigvals slogdet eig eigh qr svd
 rule([*names(_FFT, "fft ifft rfft irfft hfft ihfft"), "jax.numpy.diff"], within("linear"))
 rule(["jax.nn.glu", *names("jax.numpy", "partition argpartition unwrap")], within("nonlinear"))
 rule(names("jax.numpy", "diagonal trace linalg.diagonal linalg.trace"), diagonal)
+rule([f"{_LINALG}.solve", f"{_SCIPY}.solve", f"{_SCIPY}.solve_triangular"], solved)
 rule(["jax.numpy.diag"], on_diagonal)
 rule(["jax.nn.dot_product_attention"], attention)

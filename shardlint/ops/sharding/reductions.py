@@ -9,6 +9,7 @@ from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
 from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.peaks import MAXIMA
 from shardlint.ops.sharding.state import Axes, clean, state
 from shardlint.values import ArrayValue, SequenceValue
 
@@ -84,7 +85,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
             varying.add(axis)
         elif not linear:
             varying.add(axis)
-            marks.add((axis, "local"))
+            marks |= {(axis, "local"), *([(axis, "peak")] if op.last in MAXIMA else [])}
         else:
             pending.add(axis)
             marks.add((axis, "reduction"))

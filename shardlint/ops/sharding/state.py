@@ -15,10 +15,12 @@ Marks refine the state over an axis:
   awaited it; it may be the same on all devices, but not what one device alone would compute;
 - ``miscounted``: a collective that does not complete what was pending made the value wrong by a factor, or counted one
   term for every device; a note says which. Multiplied by a factor it may be right again;
+- ``peak``: a maximum of each device's own part; ``lowered``: by one of these; ``weighed``: the exponential of that;
 - ``curved``: a miscounted value after a non-linear function; a product with it may be right, as after a norm;
 - ``shared``: the wrong count is that of a divisor, so that one more sum over the axis makes up for it;
 - ``mixed``: a sum of something miscounted and something that is not; no such product is right;
 - ``alike``: split because a constant was made like an array that is: the same along that dimension, on all devices;
+- ``derived``: varying, because it was made of gradients of each device's own part, and for no other reason;
 - ``mapped``: varying, because a dimension with this axis is mapped over by ``vmap``, and for no other reason;
 - ``split``: a dimension has the axis; where that dimension is gone without a model saying what became of the axis,
   nothing is known;
@@ -27,8 +29,8 @@ Marks refine the state over an axis:
 
 - ``logged``: a miscounted value after a logarithm, where no factor makes it right.
 
-Two marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on an
-operand of one operation, it is no such factor.
+Three marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on
+an operand of one operation, it is no such factor; ``ZERO``, every entry is zero.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ LOCAL = frozenset({"local", "softmax", "scan"})
 
 FACTORED = ("", "factored")
 WHOLE = ("", "whole")
+ZERO = ("", "zero")
 
 
 def state(value: ArrayValue, axis: str) -> State:

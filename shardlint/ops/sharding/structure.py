@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import Call, is_none, static_int
-from shardlint.ops.sharding.base import Op, computed, made, names, rule, unknown, with_numbers
+from shardlint.ops.sharding.base import Op, computed, is_zero, made, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, clash, explain
 from shardlint.ops.sharding.origins import Origin
@@ -258,7 +258,7 @@ def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 def _masked(op: Op, result: ArrayValue, condition: ArrayValue, value: ArrayValue) -> ArrayValue:
     """The result, where all devices but one have zeros: it differs between them, whatever the value was."""
-    if op.call.get("y") not in (Literal(0.0), IntValue(Size.const(0))) or value.dims is None:
+    if not is_zero(op.call.get("y")) or value.dims is None:
         return result
     if any(dim.axes is None for dim in value.dims):
         return result

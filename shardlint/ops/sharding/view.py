@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from shardlint.axis_set import NO_AXIS
+from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.sharding.state import split_marks
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import Facts, Size
@@ -76,6 +76,8 @@ class View:
     def enter(self, value: ArrayValue) -> ArrayValue:
         """A global array as one device holds it. Over axes that its annotation does not name nothing is claimed."""
         dims = value.dims
+        if not self.divides((dim.size, dim.axes) for dim in dims or ()):
+            return replace(value, dims=None, manual=True, unclear=EVERY_AXIS)
         if dims is not None:
             dims = tuple(self._entered(dim) for dim in dims)
         mine = frozenset(axis for dim in dims or () for axis in dim.axes or ())
@@ -84,6 +86,11 @@ class View:
             value, dims=dims, manual=True, pending=pending, unclear=value.unclear.minus(mine | pending),
             marks=split_marks(mine),
         )  # fmt: skip
+
+    def divides(self, dims: Iterable[tuple[Size | None, Iterable[str] | None]]) -> bool:
+        """Whether no size of an annotation is a number that its axes cannot split evenly: that is reported where it is
+        written, and says nothing about the array."""
+        return all(size is None or not axes or self.local_size(size, axes) is not None for size, axes in dims)
 
     def _entered(self, dim: Dimension) -> Dimension:
         if not self.declares:

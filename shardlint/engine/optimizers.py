@@ -1,0 +1,77 @@
+"""optax in manual code: updates are of the shapes of the gradients, and differ between devices where those do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardlint.engine.frames import Frame
+from shardlint.engine.trees import children, rebuilt
+from shardlint.ops import OpError
+from shardlint.ops.sharding.base import adopted
+from shardlint.ops.sharding.state import axes_met, sharded, split_marks, state
+from shardlint.values import ArrayValue, ExternalValue, SequenceValue, Unknown, Value
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_TRANSFORMATION = ExternalValue("optax.GradientTransformation")
+_MAKERS = frozenset(
+    f"optax.{name}"
+    for name in "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad fromage lamb lars lion "
+    "nadam nadamw noisy_sgd novograd optimistic_adam radam rmsprop rprop sgd sign_sgd sm3 yogi clip "
+    "clip_by_global_norm add_decayed_weights scale scale_by_adam scale_by_schedule scale_by_learning_rate trace "
+    "scale_by_rms".split()
+)
+
+
+def call(
+    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
+) -> Value | None:
+    """The result of making an optimizer, and in manual code of what it does; None for any other call."""
+    if qualname in _MAKERS or (qualname == "optax.chain" and all(arg == _TRANSFORMATION for arg in args)):
+        return _TRANSFORMATION
+    if it.view is None:
+        return None
+    if qualname == f"{_TRANSFORMATION.qualname}.update":
+        given = args[0] if args else kwargs.get("updates", Unknown("gradients"))
+        return SequenceValue((_updates(given), Unknown("the state of an optimizer")))
+    if qualname == "optax.apply_updates":
+        trees = {**dict(zip(("params", "updates"), args, strict=False)), **kwargs}
+        return _applied(it, frame, trees.get("params", Unknown()), trees.get("updates", Unknown()), at)
+    return None
+
+
+def _updates(gradient: Value) -> Value:
+    """The updates made of gradients. Over an axis along which a gradient differs between devices, so does its update;
+    along which it does not, nothing is known: there are other gradients, and a state."""
+    parts = children(gradient)
+    if parts is not None:
+        return rebuilt(gradient, [(key, _updates(item)) for key, item in parts])
+    if isinstance(gradient, Unknown) and gradient.leaf is not None:
+        leaf = _updates(gradient.leaf)
+        return Unknown("updates", leaf=leaf if isinstance(leaf, ArrayValue) else None)
+    if not isinstance(gradient, ArrayValue):
+        return Unknown("updates")
+    value = adopted(gradient)
+    own = {axis for axis in axes_met([value]) if state(value, axis) in ("pending", "varying")} - sharded(value)
+    return replace(
+        value, dtype=None, weak=False, pending=frozenset(), varying=frozenset(own),
+        unclear=type(value.unclear)(frozenset(own), True), marks=split_marks(sharded(value)), constant=False,
+    )  # fmt: skip
+
+
+def _applied(it: Interpreter, frame: Frame, params: Value, updates: Value, at: int) -> Value:
+    """``params + updates``, leaf by leaf, of the dtypes of the parameters."""
+    parts, others = children(params), children(updates)
+    if parts is not None and others is not None and [key for key, _ in parts] == [key for key, _ in others]:
+        pairs = zip(parts, others, strict=True)
+        return rebuilt(params, [(key, _applied(it, frame, item, other, at)) for (key, item), (_, other) in pairs])
+    if not (isinstance(params, ArrayValue) and isinstance(updates, ArrayValue)):
+        return Unknown("updated parameters")
+    try:
+        result = it.apply(frame, "jax.numpy.add", [params, updates], {}, at)
+    except OpError as error:
+        return it.op_error(frame, error, at)
+    return replace(result, dtype=params.dtype, weak=False) if isinstance(result, ArrayValue) else result

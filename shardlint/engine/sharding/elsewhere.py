@@ -1,0 +1,56 @@
+"""Annotated functions that other modules call in the manual view: which view that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from shardlint import ir
+from shardlint.logical_rules import RuleList
+from shardlint.ops.sharding.view import View
+from shardlint.project import MAPPED, Project
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+Views: TypeAlias = "Mapping[int, tuple[View, ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What another module is analysed with: axes that are explicit are of no matter in manual code."""
+
+    mesh: dict[str, int | None]
+    logical_rules: tuple[RuleList, ...]
+    explicit_axes: tuple[str, ...] = ()
+
+
+def views_of(it: Interpreter, node: ir.Function) -> tuple[View, ...]:
+    """The manual views in which other modules call a function of the analysed one."""
+    found: Views = it.project.note(f"{MAPPED} {it.target}", lambda: _search(it), meanwhile={})
+    return found.get(id(node), ())
+
+
+def _search(it: Interpreter) -> Views:
+    """Every other module that maps functions and may call some of this one is analysed for what it calls."""
+    from shardlint.engine import run
+
+    found: dict[int, dict[View, None]] = {}
+    project, settings = it.project, _Settings(it.mesh, it.rules)
+    for name in project.modules:
+        if name != it.target and project.outline(name).maps_functions and it.target in _reached(project, name):
+            for node, views in run(project, project.modules[name], settings).it.regions.elsewhere.items():
+                found.setdefault(node, {}).update(views)
+    return {node: tuple(views) for node, views in found.items()}
+
+
+def _reached(project: Project, start: str) -> set[str]:
+    """The modules that one may import, directly or not: at least those that it does."""
+    found, waiting = {start}, [start]
+    while waiting:
+        parts = project.outline(waiting.pop()).imports
+        new = {name for name in project.modules if name.rpartition(".")[2] in parts} - found
+        found |= new
+        waiting += new
+    return found
