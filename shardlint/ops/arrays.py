@@ -56,7 +56,33 @@ def number_kind(value: Value) -> str | None:
 
 def array(call: Call, name: str) -> ArrayValue:
     """The argument as an array; an array of unknown rank where it is not known to be one."""
-    return as_array(call[name], call.ctx.x64) or UNKNOWN_ARRAY
+    return only_array(call, call[name], list(call.args).index(name))
+
+
+def only_array(call: Call, value: Value, position: int | None = None) -> ArrayValue:
+    """A value as an array. Raises OpError for a tuple or list, of which NumPy makes an array and JAX does not."""
+    known = as_array(value, call.ctx.x64)
+    if known is None and isinstance(value, SequenceValue) and value.names is None and value.kind in ("tuple", "list"):
+        if call.qualname.startswith("jax.") and not call.qualname.startswith(_OF_SEQUENCES):
+            shapes = [shown(item) for item in value.items if isinstance(item, ArrayValue)]
+            what = f" ({', '.join(shapes)})" if 0 < len(shapes) == len(value.items) < 5 else f" of {len(value.items)}"
+            advised = "pass one of its items, or join them with jnp.stack" if shapes else "make it one with jnp.asarray"
+            message = f"{call.name}: a {value.kind}{what} is no array; {advised}"
+            raise OpError("ST219", message, operand=position)
+    return known or UNKNOWN_ARRAY
+
+
+#: Functions that make arrays of the sequences that they are given, or do so where nothing is traced.
+_OF_SEQUENCES = tuple(
+    f"jax.{name}" for name in
+    """ad_checkpoint. Array. debug. device_put lax.broadcast lax.dynamic_update lax.expand_dims lax.full_like
+    lax.optimization_barrier lax.sort lax.squeeze lax.stop_gradient lax.top_k lax.transpose
+    lax.with_sharding_constraint nn.dot_product_attention nn.one_hot numpy.array numpy.atleast numpy.average
+    numpy.einsum numpy.fft.ihfft numpy.iscomplexobj numpy.isrealobj numpy.isscalar numpy.iterable numpy.ndim
+    numpy.result_type numpy.shape numpy.size numpy.trim_zeros random. reshard scipy.linalg. scipy.special.expn
+    scipy.special.hyp1f1 scipy.special.log_ndtr scipy.special.ndtr scipy.special.spence scipy.stats.
+    sharding.""".split()
+)  # fmt: skip
 
 
 def arrays(call: Call, *names: str) -> list[ArrayValue]:

@@ -157,7 +157,8 @@ def _float_range_length(parts: list[Value]) -> Size | None:
     step = 1.0 if step is None else step
     if start is None or stop is None or not step:
         return None
-    return Size.const(max(0, math.ceil((stop - start) / step)))
+    count = (stop - start) / step
+    return Size.const(max(0, math.ceil(count))) if math.isfinite(count) else None
 
 
 def _range_length(start: Size | None, stop: Size | None, step: Size | None) -> Size | None:

@@ -7,12 +7,11 @@ from functools import partial
 
 from shardlint.ops.arrays import (
     ONE,
-    UNKNOWN_ARRAY,
     array,
-    as_array,
     axes_argument,
     broadcast_dims,
     dims_of,
+    only_array,
     same,
     shown,
     shown_size,
@@ -118,7 +117,7 @@ def broadcast_arrays(call: Call) -> Value:
     args = call["args"]
     if not isinstance(args, SequenceValue):
         raise UnknownArgument
-    operands = [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in args.items]
+    operands = [only_array(call, item, i) for i, item in enumerate(args.items)]
     dims = broadcast_dims(call.name, operands, call.ctx)
     return SequenceValue(tuple(with_dims(operand, dims) for operand in operands), "list")
 
@@ -131,7 +130,7 @@ def at_least(call: Call) -> Value:
     out: list[Value] = []
     wanted = int(call.last[8])
     for item in arys.items:
-        value = as_array(item, call.ctx.x64) or UNKNOWN_ARRAY
+        value = only_array(call, item)
         one = Dimension(ONE, ())
         if value.dims is None:
             out.append(value)

@@ -7,11 +7,11 @@ from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
     arrays,
-    as_array,
     broadcast_dims,
     dtype_argument,
     elementwise,
     merge_pending,
+    only_array,
     result_dtype,
     with_dtype,
 )
@@ -77,7 +77,7 @@ def unary_inexact(call: Call) -> Value:
 @model("x", *names("jax.nn", "log1mexp"))
 def shape_only(call: Call) -> Value:
     """The dtype is one of its own, and stays open but where it is certain."""
-    value = as_array(next(iter(call.args.values())), call.ctx.x64) or UNKNOWN_ARRAY
+    value = only_array(call, next(iter(call.args.values())), 0)
     real = dtypes.is_kind(value.dtype, "floating") and not value.weak
     if call.last in ("bitwise_count", "spacing") or (call.last == "angle" and value.dtype != "float32"):
         real = False
@@ -87,7 +87,7 @@ def shape_only(call: Call) -> Value:
 
 @model("x", "jax.nn.identity")
 def identity(call: Call) -> Value:
-    return as_array(call["x"], call.ctx.x64) or UNKNOWN_ARRAY
+    return array(call, "x")
 
 
 @model("x, /", "jax.numpy.frexp")
@@ -159,7 +159,7 @@ def predicate(call: Call) -> Value:
                            "bitwise_and bitwise_or bitwise_xor left_shift right_shift bitwise_left_shift "
                            "bitwise_right_shift fmax fmin gcd lcm power pow float_power"))
 def binary_promoted(call: Call) -> Value:
-    operands = [as_array(v, call.ctx.x64) or UNKNOWN_ARRAY for v in call.args.values()]
+    operands = [only_array(call, v, i) for i, v in enumerate(call.args.values())]
     kinds = {"add": "add", "subtract": "add", "multiply": "multiply"}
     if call.last.startswith(("bitwise_", "left", "right")) or call.last in ("gcd", "lcm"):
         refuse_floats(call, operands)
@@ -219,7 +219,7 @@ def is_close(call: Call) -> Value:
 @model("arr=None, /, min=None, max=None, *, a=None, a_min=None, a_max=None", "jax.numpy.clip")
 def clip(call: Call) -> Value:
     given = [v for v in call.args.values() if not is_none(v)]
-    operands = [as_array(v, call.ctx.x64) or UNKNOWN_ARRAY for v in given]
+    operands = [only_array(call, v) for v in given]
     if not operands:
         return UNKNOWN_ARRAY
     out = number_only(elementwise(call.name, operands, call.ctx))
@@ -246,6 +246,6 @@ def where(call: Call) -> Value:
 @model("x, dtype, /, *, copy=False, device=None", "jax.numpy.astype")
 @model("operand, new_dtype", "jax.lax.convert_element_type")
 def astype(call: Call) -> Value:
-    value = as_array(next(iter(call.args.values())), call.ctx.x64) or UNKNOWN_ARRAY
+    value = only_array(call, next(iter(call.args.values())), 0)
     name, _ = dtype_argument(call, call.get("new_dtype") if "new_dtype" in call.args else call["dtype"])
     return with_dtype(value, name)

@@ -191,6 +191,8 @@ def solve(call: Call) -> Value:
     if not b.dims:
         raise OpError("ST204", f"{call.name}: the right side is a scalar")
     vector = len(b.dims) == 1
+    if not vector and len(b.dims) == len(dims) - 1:
+        return with_dtype(UNKNOWN_ARRAY, dtype)  # one vector for each matrix, if the sizes allow it
     check_contracted(call, a, len(dims) - 1, b, 0 if vector else len(b.dims) - 2)
     if vector and len(dims) == 2:
         return _made(b, b.dims, dtype)

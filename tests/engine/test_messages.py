@@ -35,6 +35,10 @@ def messages(body: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 CASES = {
+    "def f(x: f32['B C'], y: f32['B C']):\n    return jnp.sum((x, y[0]))\n": (
+        "ST219 jnp.sum: a tuple ('B C', 'C') is no array; pass one of its items, or join them with jnp.stack",
+        (),
+    ),
     "def f(x: f32['B C'], y: i32['B']):\n    return loss(y, x)\n": (
         "ST202 argument logits of loss: expected 'B C', got 'B': rank 1, expected 2; are logits and labels swapped?",
         ("declared 'B C' here",),

@@ -39,7 +39,7 @@ def selections(draw):
 filled_with = st.one_of(st.just(1), st.just(1.5), st.just(True), arrays(positive))
 dtypes = optional(st.sampled_from([jnp.dtype(name) for name in DTYPES]))
 few_dtypes = optional(st.sampled_from([jnp.dtype("float32"), jnp.dtype("int8")]))
-numbers = st.one_of(st.integers(-4, 9), st.integers(-4, 9), st.floats(0, 4))
+numbers = st.one_of(st.integers(-4, 9), st.integers(-4, 9), st.floats(0, 4), st.sampled_from((1e-308, -0.5)))
 vectors = arrays(st.lists(st.integers(1, 3), max_size=1).map(tuple))
 rows = st.lists(st.one_of(st.integers(0, 3), st.floats(0, 1), arrays(st.just(()))), max_size=3)
 counts = st.integers(0, 4)

@@ -30,7 +30,8 @@ def systems(draw):
     """Matrices and right sides that mostly fit."""
     shape = draw(square_shapes(1))
     rows = shape[-2] + draw(st.sampled_from((0,) * 9 + (1,)))
-    right = draw(st.sampled_from(((rows,), (rows, 2), (*shape[:-2], rows, 3), (3,), ())))
+    front = draw(st.sampled_from((shape[:-2], (2,), (3, 1))))
+    right = draw(st.sampled_from(((rows,), (rows, 2), (*front, rows, 3), (*front, rows), (3,), ())))
     return [jax.ShapeDtypeStruct(s, jnp.float32) for s in (shape, right)], {}
 
 
