@@ -27,8 +27,8 @@ from shardlint.events import Event
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding import View
 from shardlint.project import Project
-from shardlint.values import ArrayValue, ClassValue, FunctionValue, InstanceValue, Unknown, Value
-from shardtypes.lang import Bindings, Size
+from shardlint.values import ArrayValue, ClassValue, FunctionValue, InstanceValue, IntValue, Unknown, Value
+from shardtypes.lang import Bindings, Facts, Size
 
 _Task: TypeAlias = "tuple[ir.Function, ClassValue | None, Frame]"
 __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
@@ -204,6 +204,7 @@ class run:
         for name in {one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one}:
             own = (one for one in frame.bindings.sizes if one.rpartition(".")[0] == name)
             frame.facts = frame.facts.speaking(own)
+        frame.facts = _constants(frame.facts, closure, frame.bindings.sizes.keys() - closure.bindings.sizes.keys())
         strings.check_result_names(it, frame, node, module, known)
         enforcement.check_decorators(it, frame, node)
         enforcement.check_jitted(it, frame, node)
@@ -233,6 +234,16 @@ class run:
     def _is_collection(self, param: ir.Param) -> bool:
         """Whether a parameter is read last: the names in a collection are those that the other parameters say."""
         return isinstance(resolve(self.it, param.annotation, self.module.name), (RepeatedType, MappingType))
+
+
+def _constants(facts: Facts, around: Frame, names: Iterable[str]) -> Facts:
+    """What the code around a function says of names in its annotations: where it has ``B = 8`` and ``'B L'``, the one
+    is meant by the other."""
+    for name in sorted(names):
+        held = around.find(name)
+        if isinstance(held, IntValue) and held.size is not None and held.size.constant is not None:
+            facts = facts.equal(Size.symbol(name), held.size)
+    return facts
 
 
 def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> None:

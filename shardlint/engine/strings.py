@@ -10,7 +10,7 @@ from shardlint.engine.annotations import array_form, resolve, shape_text
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import ArrayType, SequenceType, Type
 from shardlint.engine.vocabulary import vocabularies
-from shardlint.values import ArrayValue, ExternalValue
+from shardlint.values import ArrayValue, ExternalValue, FunctionValue
 from shardlint.walking import walk
 from shardtypes.lang import Shape, ShapeSyntaxError, messages, parse
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SUBSCRIPTS: frozenset[type[ir.Node]] = frozenset({ir.Subscript})
 _CONSTANTS: frozenset[type[ir.Node]] = frozenset({ir.Const})
+_FUNCTIONS: frozenset[type[ir.Node]] = frozenset({ir.Function})
 
 
 def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:
@@ -48,7 +49,7 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
     try:
         shape = parse(text, "shardtypes" if dialect == "shardtypes" else "jaxtyping")
     except ShapeSyntaxError as error:
-        if dialect == "kauldron":
+        if dialect == "kauldron" or _is_read_by_project(it, node, module):
             return  # its own additions are no mistakes
         start = max(min(error.column, len(text) - 1), 0)
         span = (start, min(start + 1, len(text))) if literal else None
@@ -56,6 +57,17 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
         it.report(frame, "ST101", expr.at, message, span=span)
         return
     _axes(it, frame, expr, shape, literal)
+
+
+def _is_read_by_project(it: Interpreter, node: ir.Subscript, module: str) -> bool:
+    """Whether an annotation is on a parameter of a function that the project's own decorator gets, which may read more
+    into it: that a kernel's block is ``[Q]`` of a dimension."""
+    source = it.project.module(module)
+    for function in walk(source.body if source is not None else (), _FUNCTIONS):
+        if isinstance(function, ir.Function) and any(node is param.annotation for param in function.params):
+            calls = [expr.func if isinstance(expr, ir.Call) else expr for expr in function.decorators]
+            return any(isinstance(it.resolve_static(expr, module), FunctionValue) for expr in calls)
+    return False
 
 
 def _axes(it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: bool) -> None:

@@ -229,6 +229,18 @@ def _are_multiples(a: Size, b: Size) -> bool:
     return first == second and not any(atom.op for atom in first)
 
 
+def _fit_some_mesh(a: Size, b: Size) -> bool:
+    """Whether two sizes made of mesh axes alone, as ``2*|t|`` and 8, agree on some mesh: it may be meant for that."""
+    names = a.symbols | b.symbols
+    if not names or not all(name.startswith("|") for name in names):
+        return False
+
+    def agree(sizes: Mapping[str, int]) -> bool:
+        return min(sizes.values()) > 1 and a.evaluate(sizes) == b.evaluate(sizes)
+
+    return find_witness(agree, (a, b)) is not None
+
+
 @lru_cache(maxsize=8192)
 def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
     """Whether two sizes are equal for all sizes, different for some (with a witness), or undecided."""
@@ -241,6 +253,8 @@ def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
     difference = (a - b).constant
     if a.is_opaque or b.is_opaque:
         return Different({}) if difference is not None or _are_multiples(a, b) else Undecided()
+    if _fit_some_mesh(left, right):
+        return Undecided()
     witness = find_witness(lambda sizes: a.evaluate(sizes) != b.evaluate(sizes), (a, b), facts)
     return Undecided() if witness is None else Different(witness)
 
