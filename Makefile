@@ -51,7 +51,8 @@ test-second: second-env
 	fi
 
 oracle: env
-	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang
+	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang \
+	    tests/engine/test_random_programs.py
 
 demo: env
 	@$(BIN)/python fixtures/demo/run.py

@@ -42,13 +42,17 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
     short = len(items) <= _MAX_UNROLL
     outer, frame.breaks = frame.breaks, []
     alive, stable = True, False
+    seen: list[Value] = []  # items that have left everything as it was
     for item in items if short else items[:_FIRST]:
         it.assign(frame, node.target, item)
+        if stable and item in seen:
+            continue
         before = dict(frame.variables)
         alive = _step(it, frame, node.body)
         if not alive:
             break
         stable = frame.variables == before
+        seen = [*seen, item] if stable else []
     if alive and not (short or stable):
         _repeat(it, frame, node.body, (node.target, join_all(items)))
     return _after(it, frame, node, alive, outer)

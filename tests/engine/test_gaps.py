@@ -51,6 +51,10 @@ def test_calls_that_take_too_many_steps_leave_the_rest_to_be_checked() -> None:
     assert [event.code for event in found.found()] == ["ST204"]
 
 
+def test_steps_that_do_the_same_again_are_not_taken() -> None:
+    assert analysis(LONG.replace("range(8)", "[4] * 8").replace("x = x + v1", "x + v1")).gaps() == []
+
+
 def test_the_user_is_told_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
