@@ -24,7 +24,11 @@ from shardlint.positions import Positions
 from shardlint.project import Project
 from shardlint.values import ArrayValue, Value
 
-MESHES: list[dict[str, int]] = [{"d": 2, "t": 4}, {"d": 2, "t": 2, "s": 2}, {"t": 8}, {"d": 4, "t": 1}]
+#: The one axis that is left to the compiler, where a mesh has it.
+AUTOMATIC = "a"
+MESHES: list[dict[str, int]] = [
+    {"d": 2, "t": 4}, {"d": 2, "t": 2, "s": 2}, {"t": 8}, {"d": 4, "t": 1}, {"d": 2, "t": 2, AUTOMATIC: 2},
+]  # fmt: skip
 SIZES = {"B": 104, "L": 88, "M": 136}
 _WORDS = ["8", "16", "24", "32", "B", "L", "M", "M"]
 
@@ -63,6 +67,13 @@ ONE = [
     "lax.cond({a}.sum() > 9.0, lambda c: c * 2.0, lambda c: -c, {a})",
     "jax.vmap(lambda r: r * 2.0)({a})", "jax.vmap(jnp.sum)({a})", "jax.vmap(lambda r: r[:8], in_axes=1)({a})",
     "jax.vmap(lambda r: r.sum(0), in_axes=1, out_axes=-1)({a}[..., None])",
+    "jnp.sort({a}, axis=0)", "jnp.argsort({a}, axis=-1)", "jnp.flip({a}, axis=-1)", "jnp.flip({a})", "jnp.roll({a}, 1)",
+    "jnp.cumprod({a}, axis=0)", "lax.cummax({a}, axis=1)", "lax.top_k({a}.T, 2)[1]", "lax.rev({a}, (0,))",
+    "jnp.take_along_axis({a}, jnp.zeros((1, {a}.shape[1]), int), axis=0)", "{a}.at[jnp.array([0, 1])].add(1.0)",
+    "{a}.at[:, jnp.array([0, 1])].set(1.0)", "{a}.at[jnp.array([0, 1])].get(out_sharding=P('{i}'))",
+    "{a}[jnp.arange({a}.shape[0]), jnp.zeros({a}.shape[0], int)]", "jnp.median({a}, axis=0)", "jnp.diff({a}, axis=-1)",
+    "{a}[jnp.arange({a}.shape[0])[:, None], jnp.array([0, 1])]", "{a}[::-1]", "{a}[:, ::2]",
+    "lax.dynamic_index_in_dim({a}, 0, axis=1)", "lax.dynamic_update_slice_in_dim({a}, {a}[:, :1], 0, axis=1)",
     "jnp.zeros((16, 32), out_sharding=P('{i}'))", "{a} + {a}.sum(0)", "{a} - {a}.max(-1, keepdims=True)",
 ]  # fmt: skip
 TWO = [
@@ -80,6 +91,9 @@ TWO = [
     "jnp.einsum('ji,jk->ik', {a}, {b}, out_sharding=P(unreduced={{'{i}'}}))",
     "jnp.dot({a}.T, {a}, out_sharding=P(unreduced={{'{i}'}}))",
     "jnp.dot({a}, {a}.T, out_sharding=P(unreduced={{'{i}'}}))",
+    "jnp.take_along_axis({a}, {b}.astype(jnp.int32) % 3, axis=-1)", "{a}.at[{b}[:, 0].astype(jnp.int32)].add(1.0)",
+    "{a}[jnp.arange({a}.shape[0]), {b}[:, 0].astype(jnp.int32)]", "{a}.at[:, {b}[0].astype(jnp.int32)].set(False)",
+    "{a}.at[{b}[:, 0].astype(jnp.int32)].get(out_sharding=P('{i}'))", "jnp.searchsorted({a}[0], {b})",
     "{a} == {b}", "jnp.where({a} > 0, {b}, 0.0)", "jnp.minimum({a}, {b}[:1])",
 ]  # fmt: skip
 _TEMPLATES = (*ONE, *TWO, *TWO)
@@ -111,15 +125,16 @@ class Program:
             "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
             "from jax.sharding import AxisType, PartitionSpec as P\nfrom shardtypes import f32\n"
             f"mesh = jax.make_mesh({tuple(self.mesh.values())}, {tuple(self.mesh)}, "
-            f"axis_types=(AxisType.Explicit,) * {len(self.mesh)})\njax.set_mesh(mesh)\n\n"
+            f"axis_types=({', '.join(f'AxisType.{kind.name}' for kind in self.types())},))\njax.set_mesh(mesh)\n\n"
             f"def f({params}):\n{body or '    pass'}\n"
         )
 
+    def types(self) -> tuple[AxisType, ...]:
+        return tuple(AxisType.Auto if axis == AUTOMATIC else AxisType.Explicit for axis in self.mesh)
+
     def trace(self) -> None:
         """Ask JAX for the type of every variable. Statements whose shapes do not fit are left out."""
-        mesh = AbstractMesh(
-            tuple(self.mesh.values()), tuple(self.mesh), axis_types=(AxisType.Explicit,) * len(self.mesh)
-        )
+        mesh = AbstractMesh(tuple(self.mesh.values()), tuple(self.mesh), axis_types=self.types())
         given = {name: _struct(shape, mesh) for name, shape in self.parameters.items()}
         self.shapes = {name: value.shape for name, value in given.items()}
         with jax.sharding.use_abstract_mesh(mesh), warnings.catch_warnings():
@@ -160,7 +175,8 @@ class Program:
 def _struct(shape: str, mesh: AbstractMesh) -> jax.ShapeDtypeStruct:
     words = [word.split("/") for word in shape.split()]
     sizes = tuple(SIZES.get(word[0]) or int(word[0]) for word in words)
-    spec = P(*(None if not word[1:] else word[1] if len(word) == 2 else tuple(word[1:]) for word in words))
+    axes = [tuple(axis for axis in word[1:] if axis != AUTOMATIC) for word in words]  # types tell of the others alone
+    spec = P(*(one[0] if len(one) == 1 else one or None for one in axes))
     return jax.ShapeDtypeStruct(sizes, jnp.float32, sharding=NamedSharding(mesh, spec))
 
 
@@ -173,9 +189,9 @@ def _fits(text: str, env: dict[str, Any]) -> bool:
     }
     modules = {name: value for name, value in env.items() if name not in plain}
     unplaced = text.replace("jax.sharding.reshard", "_first").replace("lax.with_sharding_constraint", "_first")
-    for axis in ("d", "t", "s"):
+    for axis in ("d", "t", "s", AUTOMATIC):
         for asked in (f"'{axis}'", f"unreduced={{'{axis}'}}"):
-            unplaced = unplaced.replace(f", out_sharding=P({asked})", "")
+            unplaced = unplaced.replace(f", out_sharding=P({asked})", "").replace(f"(out_sharding=P({asked}))", "()")
     none = jax.sharding.AbstractMesh((), ())
     with jax.sharding.use_abstract_mesh(none):
         try:

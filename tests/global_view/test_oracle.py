@@ -15,7 +15,7 @@ from tests.global_view.programs import Program, known, programs
 CASES = int(os.environ.get("ORACLE_CASES", "60"))
 COUNTS = {"lines": 0, "known": 0, "refused": 0, "reported": 0, "sums": 0}
 #: What some releases of JAX refuse, or only some indices; and what depends on sizes that have names.
-_OPEN = re.compile(r"jnp\.roll|\.at\[|jnp\.split|jnp\.outer|unreduced|\[\w+\[:, 0\]")
+_OPEN = re.compile(r"jnp\.roll|\.at\[|jnp\.split|jnp\.outer|\[\w+\[:, 0\]")
 
 
 def _of_sizes(program: Program, line: str, operands: list[str]) -> bool:

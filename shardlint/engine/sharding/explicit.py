@@ -55,18 +55,20 @@ def parameter(it: Interpreter, value: Value) -> Value:
 
 
 def believed(it: Interpreter, mesh: MeshValue, value: ArrayValue) -> ArrayValue:
-    """The array, on that mesh split as its annotation says. Axes of size 1 need not be in its type."""
+    """The array, on that mesh split as its annotation says. Axes of size 1 need not be in its type, automatic ones
+    never are."""
     axes = explicit_axes(mesh) or {}
-    if value.dims is None or any(axis not in axes for dim in value.dims for axis in dim.axes or ()):
+    known = dict(mesh.axes or ())
+    if value.dims is None or any(axis not in known for dim in value.dims for axis in dim.axes or ()):
         return value
     open_ = may_name_axes(it)
     dims = tuple(
         replace(dim, axes=None)
-        if dim.axes is None or any(axes[axis] == 1 for axis in dim.axes) or (open_ and not dim.axes)
-        else dim
+        if dim.axes is None or any(known[axis] == 1 for axis in dim.axes) or (open_ and not dim.axes)
+        else replace(dim, axes=tuple(axis for axis in dim.axes if axis in axes))
         for dim in value.dims
     )
-    split = any(dim.axes for dim in value.dims)  # else it may be on no mesh at all
+    split = any(axis in axes for dim in value.dims for axis in dim.axes or ())  # else it may be on no mesh at all
     return replace(value, dims=dims, mesh=mesh, marks=value.marks if split else value.marks | {UNPLACED})
 
 

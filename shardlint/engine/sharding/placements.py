@@ -14,7 +14,7 @@ from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType
-from shardlint.ops.sharding.explicit import placed
+from shardlint.ops.sharding.explicit import explicit_axes, placed
 from shardlint.values import ArrayValue, SpecValue, Value
 from shardtypes.lang import format_shape
 
@@ -53,11 +53,13 @@ def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) ->
         why = f"split as {format_shape([dim.size for dim in value.dims], [entry or () for entry in entries])!r}"
     else:
         return None
+    typed = explicit_axes(value.mesh)  # the compiler may split over others besides
     for index, dim in enumerate(shape.dims):
         entry = entries[index] if index < len(entries) else ()
         if entry is None or (not dim.axes and may_name_axes(it)):
             continue
-        if not checks.same_axes(dim.axes, entry, axes):
+        said, found = (one if typed is None else tuple(a for a in one if a in typed) for one in (dim.axes, entry))
+        if not checks.same_axes(said, found, axes):
             return f"{what}: declared {type_.text.strip()!r}, but {why}"
     return None
 

@@ -145,6 +145,8 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
     ctx.facts = inner.facts
     op = GlobalOp(call, mesh, tuple(operands.found), tuple(operands.positions))
     asked = any(name in call.args and not is_none(call.args[name]) for name in _ASKED)
+    if asked and operands.complete:
+        explicit_sums.check_asked(op)
     if not operands.complete or (asked and not op.heedless):
         return each(result, lambda value, origins: value)
     found = EXPLICIT.get(call.qualname, _no_rule)

@@ -58,7 +58,19 @@ def contracted(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
             b = dims[1].get(letter)
             if b is not None:
                 _check_contracted(op, a, b, letter in output)
+    _check_clash(op, [[one[letter].axes for one in dims if letter in one] for letter in output])
     return [_of_letter([one[letter] for one in dims if letter in one]) for letter in output]
+
+
+def _check_clash(op: GlobalOp, kept: Sequence[Sequence[Axes]]) -> None:
+    """A dimension that one operand has split and the other whole: some releases of JAX refuse that, the others split
+    the result, which may clash with another dimension."""
+    axes = [axis for met in kept for axis in next((one for one in met if one), ())]
+    twice = next((axis for axis in axes if axes.count(axis) > 1), None)
+    if twice is not None and all(one is not None for met in kept for one in met):
+        texts = " and ".join(op.text(operand) for operand in op.operands)
+        why = f"two dimensions of the result would be split over {twice}: the operands are {texts}; reshard one of them"
+        raise op.refused(why, code="ST310")
 
 
 def _check_contracted(op: GlobalOp, a: Dimension, b: Dimension, kept: bool) -> None:
@@ -225,6 +237,17 @@ def like(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return [() for _ in out.dims or ()] if own else same_place(op, out, origins)
 
 
+def middle(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``median`` sorts: not along a dimension that is split."""
+    source = op.operands[0] if op.operands else None
+    gone = along(op.call, len(source.dims)) if source is not None and source.dims else None
+    if source is None or gone is None or is_none(op.call.get("axis")) or len(gone) > 1:
+        return None
+    for k in gone:
+        _check_whole(op, source, k)
+    return None
+
+
 def hot(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``one_hot``: a new dimension, last."""
     axis = static_int(op.call.get("axis"))
@@ -273,3 +296,4 @@ rule(qualified(_JNP, "zeros ones empty full arange linspace eye identity tri arr
 rule(qualified(_JNP, "zeros_like ones_like empty_like full_like"), like)
 rule([f"{_NN}.one_hot"], hot)
 rule([f"{_JNP}.tile"], tiled)
+rule([f"{_JNP}.median"], middle)

@@ -136,6 +136,33 @@ def resized(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return result
 
 
+def picked(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``dynamic_index_in_dim``: a slice of one, whose dimension may be dropped afterwards."""
+    source, axis = op.operands[0] if op.operands else None, static_int(op.call.get("axis"))
+    if source is None or not source.dims or out.dims is None or axis is None:
+        return None
+    if all(dim.size == ONE for dim in out.dims) or any(operand.dims for operand in op.operands[1:]):
+        return None
+    k = axis % len(source.dims)
+    one = source.dims[k].axes if source.dims[k].size == ONE or not source.dims[k].axes else _divided(op, source, k, ONE)
+    rest = [dim.axes for dim in source.dims]
+    return [*rest[:k], one, *rest[k + 1 :]] if len(out.dims) == len(source.dims) else [*rest[:k], *rest[k + 1 :]]
+
+
+def differences(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``diff`` takes slices that lack one element."""
+    source, axis = op.operands[0] if op.operands else None, static_int(op.call.get("axis"))
+    if source is None or not source.dims or out.dims is None or axis is None or len(op.operands) > 1:
+        return None
+    k = axis % len(source.dims)
+    size = source.dims[k].size
+    axes = source.dims[k].axes
+    if axes and (size is None or static_int(op.call.get("n")) != 1):
+        return None
+    one = axes if not axes or size is None else _divided(op, source, k, size - 1)
+    return [one if i == k else dim.axes for i, dim in enumerate(source.dims)]
+
+
 def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axes:
     """The axes of a dimension that is now ``size`` long; None where that is open."""
     axes, old = (source.dims or ())[k].axes, (source.dims or ())[k].size
@@ -160,14 +187,16 @@ def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axe
 
 
 def indexed(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
-    """``x[…]`` with integers, slices, None and at most one array of integers."""
+    """``x[…]`` with integers, slices, None and arrays of integers; where these are several, only what is refused."""
     source = op.operands[0] if op.operands else None
     index = op.call.get("index")
     items = index.items if isinstance(index, SequenceValue) and index.kind == "tuple" else (index,)
     if source is None or source.dims is None or out.dims is None:
         return None
     arrays = [operand for operand in op.operands[1:] if operand.dims != ()]
-    if len(arrays) > 1 or any(not _plain(item) for item in items):
+    if len(arrays) > 1:
+        return _several(op, source, items, arrays)
+    if any(not _plain(item) for item in items):
         return None
     if arrays and (arrays[0].dims is None or arrays[0].dtype in (None, "bool") or not _only_one(items)):
         return None
@@ -195,6 +224,47 @@ def indexed(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
             continue
         position = len(result)
     return result if len(result) == len(out.dims) else None
+
+
+def _several(op: GlobalOp, source: ArrayValue, items: Sequence[Value], arrays: Sequence[ArrayValue]) -> Split:
+    """``x[rows, columns]``: no dimension that is picked from may be split, and the indices are split alike."""
+    whole = all(isinstance(item, (ArrayValue, SliceValue)) or item == Literal(...) for item in items)
+    if not whole or any(a.dims is None or a.dtype in (None, "bool") for a in arrays):
+        return None
+    for item, k in _places(items, len(source.dims or ())) or ():
+        if isinstance(item, ArrayValue) and k is not None:
+            _check_picked(op, source, k)
+    one, other = arrays[0].dims or (), arrays[1].dims or ()
+    if len(one) == len(other) == 1:
+        a, b = one[0].axes, other[0].axes
+        if a is not None and b is not None and a != b and ONE not in (one[0].size, other[0].size):
+            texts = " and ".join(op.text(array) for array in arrays[:2])
+            raise op.refused(f"the indices are split differently over the mesh: {texts}", code="ST309")
+    return None
+
+
+def along_axis(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``take_along_axis``: along the axis neither is split, elsewhere both alike."""
+    if len(op.operands) != 2 or is_none(op.call.get("axis")):
+        return None
+    source, index = op.operands
+    found = along(op.call, len(source.dims or ()))
+    if not source.dims or not index.dims or len(source.dims) != len(index.dims) or found is None or len(found) != 1:
+        return None
+    k = found[0]
+    _check_picked(op, source, k)
+    if split := index.dims[k].axes:
+        why = f"the indices {op.text(index)} are split over {'/'.join(split)}: reshard them before"
+        raise op.refused(why, 1)
+    result: list[Axes] = []
+    for i, (a, b) in enumerate(zip(source.dims, index.dims, strict=True)):
+        if ONE in (a.size, b.size) and a.size != b.size and i != k:
+            return None  # broadcast first
+        if i != k and a.axes and b.axes and a.axes != b.axes:
+            texts = f"{op.text(source)} and {op.text(index)}"
+            raise op.refused(f"operands are split differently over the mesh: {texts}", code="ST309")
+        result.append(() if i == k else None if None in (a.axes, b.axes) else a.axes or b.axes)
+    return result
 
 
 def _plain(item: Value) -> bool:
@@ -310,7 +380,10 @@ _JNP, _LAX, _AT = "jax.numpy", "jax.lax", "jax.Array.at"
 rule([*qualified(_JNP, "reshape ravel"), f"{_LAX}.reshape", *qualified("jax.Array", "reshape ravel flatten")], reshaped)
 rule([*qualified(_JNP, "pad split array_split"), *qualified(_LAX, "dynamic_slice dynamic_slice_in_dim slice_in_dim")],
      resized)  # fmt: skip
+rule(qualified(_LAX, "dynamic_index_in_dim index_in_dim"), picked)
+rule([f"{_JNP}.diff"], differences)
 rule(["index", f"{_AT}.get"], indexed)
 rule([f"{_JNP}.take"], taken)
+rule([f"{_JNP}.take_along_axis"], along_axis, "ST309")
 rule([f"{_JNP}.roll"], rolled)
 rule(qualified(_AT, "set add multiply divide min max"), updated)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import names
+from shardlint.ops.sharding.contraction import letters_of
 from shardlint.ops.sharding.elementwise import FUNCTIONS
 from shardlint.ops.sharding.explicit import GlobalOp, placed
-from shardlint.values import ArrayValue
+from shardlint.values import ArrayValue, ShardingValue, SpecValue
 from shardtypes.lang import format_shape
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
@@ -21,6 +22,7 @@ _REFUSED = {
     *names(_NN, "softmax log_softmax logsumexp"),
     f"{_LAX}.top_k",
 } - {f"{_JNP}.clip", f"{_JNP}.nan_to_num"}
+_CONTRACTIONS = frozenset(names(_JNP, "einsum matmul dot"))
 _KEPT = {
     *(name for name, kind in FUNCTIONS.items() if kind == "linear"),
     *names(_JNP, "astype sum reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to concatenate"),
@@ -54,6 +56,29 @@ def kept(op: GlobalOp) -> bool:
     return name in _KEPT and not others and len({operand.pending for operand in op.operands}) == 1
 
 
+def check_asked(op: GlobalOp) -> None:
+    """``out_sharding=P(…, unreduced={…})`` of a contraction: over those axes the contracted dimensions are split, and
+    over no others. Raises OpError where JAX refuses."""
+    asked = op.call.get("out_sharding")
+    spec = asked.spec if isinstance(asked, ShardingValue) else asked
+    if not isinstance(spec, SpecValue) or not spec.unreduced or op.call.qualname not in _CONTRACTIONS:
+        return
+    letters = letters_of(op.call, op.operands) if len(op.operands) == 2 else None
+    if letters is None or any(operand.dims is None for operand in op.operands):
+        return
+    split: list[set[str]] = []
+    for one, operand in zip(letters[0], op.operands, strict=True):
+        gone = [dim for letter, dim in zip(one, operand.dims or (), strict=True) if letter not in letters[1]]
+        if any(dim.axes is None for dim in gone):
+            return
+        split.append({axis for dim in gone for axis in dim.axes or ()})
+    if not spec.unreduced <= split[0] | split[1] or (split[0] == split[1] != spec.unreduced):
+        axes, over = (", ".join(sorted(some)) for some in (spec.unreduced, split[0] | split[1]))
+        texts = " and ".join(_text(operand) for operand in op.operands)
+        why = f"out_sharding leaves a sum over {axes} to be done, but {texts} are contracted over what is {f'split over {over}' if over else 'not split'}"  # noqa: E501 - one sentence
+        raise op.refused(why)
+
+
 def _wrong(op: GlobalOp, number: int, why: str) -> OpError:
     operand = op.operands[number]
     axes = ", ".join(sorted(operand.pending or ()))
@@ -64,4 +89,5 @@ def _wrong(op: GlobalOp, number: int, why: str) -> OpError:
 def _text(value: ArrayValue) -> str:
     dims = value.dims or ()
     shape = format_shape([dim.size for dim in dims], [dim.axes or () for dim in dims])
-    return repr(f"{shape} {{U:{','.join(sorted(value.pending or ()))}}}".strip())
+    pending = ",".join(sorted(value.pending or ()))
+    return repr(f"{shape} {{U:{pending}}}".strip() if pending else shape)
