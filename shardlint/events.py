@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal
+
+from shardtypes.lang.frozen import frozen
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventEdit:
     """Replace the source of node ``at`` (or, with ``span``, that part of the string literal there)."""
 
@@ -19,14 +21,14 @@ class EventEdit:
     span: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventFix:
     title: str
     applicability: Literal["safe", "unsafe"]
     edits: tuple[EventEdit, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """One certain finding.
 

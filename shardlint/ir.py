@@ -8,12 +8,14 @@ position is wanted (see ``shardlint.positions``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import TypeAlias
 
+from shardtypes.lang.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Node:
     """Anything that has a place in a file. ``at`` is -1 for nodes made up by the lowering."""
 
@@ -39,25 +41,25 @@ def _reader(cls: type[Node]) -> Callable[[object], tuple[object, ...]]:
 # --- expressions -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Name(Node):
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const(Node):
     """A literal: int, float, complex, str, bytes, bool, None or Ellipsis. Adjacent strings are joined."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attr(Node):
     obj: Expr
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arg(Node):
     """One call argument: ``keyword`` is None for a positional one; ``star`` is '', '*' or '**'."""
 
@@ -66,13 +68,13 @@ class Arg(Node):
     star: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call(Node):
     func: Expr
     args: tuple[Arg, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subscript(Node):
     """``obj[index]``; several indices arrive as one Sequence of kind tuple."""
 
@@ -80,19 +82,19 @@ class Subscript(Node):
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice(Node):
     lower: Expr | None
     upper: Expr | None
     step: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Star(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sequence(Node):
     """A tuple, list or set display."""
 
@@ -100,14 +102,14 @@ class Sequence(Node):
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dict(Node):
     """A dict display; the key of ``**other`` is None."""
 
     items: tuple[tuple[Expr | None, Expr], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binary(Node):
     """``op`` is the operator's text: ``+ - * / // % ** @ & | ^ << >>``."""
 
@@ -116,7 +118,7 @@ class Binary(Node):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unary(Node):
     """``op`` is ``- + ~ not``."""
 
@@ -124,7 +126,7 @@ class Unary(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compare(Node):
     """``left op0 right0 op1 right1 …``; ops are ``== != < <= > >= in 'not in' is 'is not'``."""
 
@@ -132,7 +134,7 @@ class Compare(Node):
     rest: tuple[tuple[str, Expr], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bool(Node):
     """``op`` is ``and`` or ``or``."""
 
@@ -140,26 +142,26 @@ class Bool(Node):
     values: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IfExp(Node):
     test: Expr
     body: Expr
     orelse: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Walrus(Node):
     target: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lambda(Node):
     params: tuple[Param, ...]
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Generator(Node):
     """``for target in iter if conditions…`` of a comprehension."""
 
@@ -168,7 +170,7 @@ class Generator(Node):
     conditions: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comprehension(Node):
     """``kind`` is list, set, generator or dict; ``key`` is given for a dict only."""
 
@@ -178,14 +180,14 @@ class Comprehension(Node):
     key: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format(Node):
     """An f-string: constant strings, and the expressions between them."""
 
     parts: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opaque(Node):
     """An expression without a value here (await, yield); its parts are still evaluated."""
 
@@ -202,7 +204,7 @@ Expr: TypeAlias = (
 # --- statements ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param(Node):
     """``kind`` is positional-only, positional, keyword-only, ``*`` or ``**``."""
 
@@ -212,7 +214,7 @@ class Param(Node):
     default: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Function(Node):
     """A ``def``. ``name_at`` is the number of the name's own node, where findings about the signature go."""
 
@@ -226,7 +228,7 @@ class Function(Node):
     is_generator: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Class(Node):
     name: str
     bases: tuple[Arg, ...]
@@ -235,7 +237,7 @@ class Class(Node):
     name_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assign(Node):
     """``targets[0] = targets[1] = value``; a target is a Name, Attr, Subscript, Star or Sequence."""
 
@@ -243,38 +245,38 @@ class Assign(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnnAssign(Node):
     target: Expr
     annotation: Expr
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AugAssign(Node):
     op: str
     target: Expr
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExprStmt(Node):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Return(Node):
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class If(Node):
     test: Expr
     body: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class For(Node):
     target: Expr
     iter: Expr
@@ -282,20 +284,20 @@ class For(Node):
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class While(Node):
     test: Expr
     body: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class With(Node):
     items: tuple[tuple[Expr, Expr | None], ...]
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Try(Node):
     body: tuple[Stmt, ...]
     handlers: tuple[tuple[Stmt, ...], ...]
@@ -303,14 +305,14 @@ class Try(Node):
     final: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValuePattern(Node):
     """A literal or a dotted name: what is equal to it matches."""
 
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CapturePattern(Node):
     """A name, ``_`` (then ``name`` is empty), or ``pattern as name``; ``star`` for the rest of a sequence."""
 
@@ -319,25 +321,25 @@ class CapturePattern(Node):
     star: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequencePattern(Node):
     items: tuple[Pattern, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MappingPattern(Node):
     items: tuple[tuple[Expr, Pattern], ...]
     rest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClassPattern(Node):
     cls: Expr
     positional: tuple[Pattern, ...]
     named: tuple[tuple[str, Pattern], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrPattern(Node):
     options: tuple[Pattern, ...]
 
@@ -345,42 +347,42 @@ class OrPattern(Node):
 Pattern: TypeAlias = ValuePattern | CapturePattern | SequencePattern | MappingPattern | ClassPattern | OrPattern
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case(Node):
     pattern: Pattern
     guard: Expr | None
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match(Node):
     subject: Expr
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assert(Node):
     test: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raise(Node):
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Jump(Node):
     """``what`` is break or continue."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delete(Node):
     targets: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Declare(Node):
     """``global`` and ``nonlocal``."""
 
@@ -388,14 +390,14 @@ class Declare(Node):
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Import(Node):
     """``import module as name``: ``name`` is what gets bound, ``module`` the dotted name it is bound to."""
 
     bindings: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportFrom(Node):
     """``from module import name as bound``; ``level`` counts leading dots; ``names`` is None for ``*``."""
 
@@ -410,7 +412,7 @@ Stmt: TypeAlias = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Module:
     """One file: ``name`` is its dotted module name, ``is_package`` says whether it is an ``__init__``."""
 
@@ -421,7 +423,7 @@ class Module:
     suppressions: tuple[Suppression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suppression:
     """``# shardlint: ignore[ST301] reason``: 1-based ``line``; ``covers`` is the line that it silences."""
 

@@ -7,10 +7,10 @@ not read all the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from shardlint import ir
 from shardlint.walking import walk
+from shardtypes.lang.frozen import frozen
 
 #: Methods that make an instance: what they write is there before anything else looks.
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "setup", "__new__"})
@@ -29,7 +29,7 @@ AXES_SWITCHES = frozenset({"auto_axes", "explicit_axes"})
 MAPPINGS = frozenset({"pmap", "shard_map", "typed_shard_map"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClassOutline:
     """A class: the last parts of its bases' names, what its methods write into ``self`` other than constructors, and
     every name that its body defines."""
@@ -40,7 +40,7 @@ class ClassOutline:
     defined: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of

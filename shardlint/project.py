@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from shardlint import ir
 from shardlint.outline import Outline, outline
+from shardtypes.lang.frozen import frozen
 
 T = TypeVar("T")
 Fact: TypeAlias = tuple[str, str]
@@ -18,7 +19,7 @@ Fact: TypeAlias = tuple[str, str]
 CLASSES, RULES, MAPPED = "classes", "rules", "mapped"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     """A name defined in the project: the module, and the statement that binds it (the last one at module level)."""
 
@@ -27,14 +28,14 @@ class Definition:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class External:
     """A name from outside the project, by its qualified name: ``jax.numpy.sum``."""
 
     qualname: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModuleRef:
     """A module of the project itself."""
 

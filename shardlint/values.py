@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS, AxisSet
 from shardtypes.lang import Dim, Size
+from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
     from shardlint import ir
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unknown:
     """A value of which nothing is known, and why (``--show-types`` prints the reason). ``size`` is what it is if it is
     an int: ``cfg.width`` is one size wherever nothing writes to ``cfg``. ``leaf``: in manual code, it is an array or a
@@ -31,7 +32,7 @@ class Unknown:
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """The name of a dimension: from an annotation, or (``logical``) from a call that gives logical names.
 
@@ -43,7 +44,7 @@ class Label:
     place: tuple[str, int] | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dimension:
     """One dimension: its size (None: unknown) and the mesh axes it is split over, major to minor.
 
@@ -56,7 +57,7 @@ class Dimension:
     label: Label | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """Something that happened to a value over a mesh axis, and where: what findings relate to.
 
@@ -70,7 +71,7 @@ class Note:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayValue:
     """An array. ``dtype`` is JAX's name (``'bfloat16'``) or a family (``'floating'``), or None.
 
@@ -97,28 +98,28 @@ class ArrayValue:
     mesh: MeshValue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IntValue:
     """A Python int whose value is a size expression, or unknown."""
 
     size: Size | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScalarValue:
     """A Python number or bool of unknown value; ``kind`` is bool, float or complex."""
 
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Literal:
     """A known constant that is not an int: str, bytes, bool, float, complex, None, Ellipsis, an ``EnumMember``."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnumMember:
     """What a ``Literal`` holds for a member of an enumeration: equal to itself alone."""
 
@@ -126,12 +127,12 @@ class EnumMember:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StringValue:
     """A str of unknown content."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceValue:
     """A tuple or list of known length; or (``keys``) an array of random keys, of which only the length is known.
     ``names`` are the fields of a NamedTuple. A ``kind`` may also be set, deque, or iterator: what it still gives.
@@ -143,7 +144,7 @@ class SequenceValue:
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DictValue:
     """A dict whose keys are all known constants, in order. ``either`` are the dicts that it is one of."""
 
@@ -151,28 +152,28 @@ class DictValue:
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SliceValue:
     lower: Value
     upper: Value
     step: Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DTypeValue:
     """A dtype object or a scalar type such as ``jnp.float32``; None where unknown."""
 
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExternalValue:
     """Something outside the project, known by its qualified name: ``jax.numpy.sum``, ``jax.lax``."""
 
     qualname: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MethodValue:
     """A method of an array, string, list, dict… before its call."""
 
@@ -180,7 +181,7 @@ class MethodValue:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartialValue:
     """``functools.partial(func, *args, **kwargs)``, or a bound method of a project class.
 
@@ -193,7 +194,7 @@ class PartialValue:
     origin: tuple[str, int] | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrappedValue:
     """A function under a transformation that keeps or maps its signature: ``jit``, ``vmap``, ``grad``, …
 
@@ -238,7 +239,7 @@ class ClassValue:
     data: tuple[str, ...] | None = None  # the fields that are parts of a tree, where the class is registered as one
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstanceValue:
     """An instance of a project class: what is known of its attributes. ``prefix`` are dimensions stacked in front
     of every array field (``Array['layers', T]``). ``exact`` tells that it is of no class below ``cls``; ``either`` are
@@ -251,7 +252,7 @@ class InstanceValue:
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SuperValue:
     """``super()`` in a method of ``owner``."""
 
@@ -259,7 +260,7 @@ class SuperValue:
     instance: Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeshValue:
     """A device mesh: axis names with their sizes (None: not known).
 
@@ -270,7 +271,7 @@ class MeshValue:
     types: tuple[str | None, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpecValue:
     """A PartitionSpec: per entry the axes, () for None, or None where the entry is not known or unconstrained.
 
@@ -283,7 +284,7 @@ class SpecValue:
     unreduced: frozenset[str] | None = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShardingValue:
     """A NamedSharding."""
 
@@ -291,28 +292,28 @@ class ShardingValue:
     spec: SpecValue
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModuleValue:
     """A module of the project."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MaybeValue:
     """The value, or None: an argument annotated ``T | None``."""
 
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EitherValue:
     """One of several: an argument annotated ``T | U``."""
 
     options: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionValue:
     """A list, tuple or dict (``kind``) of unknown length, or of ``length`` items that are all like ``item``."""
 
@@ -321,7 +322,7 @@ class CollectionValue:
     length: Size | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StackedValue:
     """``Array['layers', T]`` as a constructor: ``prefix`` are the dimensions in front of every field of the class."""
 

@@ -7,7 +7,6 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from shardlint import ir, messages
@@ -17,6 +16,7 @@ from shardlint.outline import Outline, outline
 from shardlint.project import Fact, Project
 from shardlint.syntax import UnparsableFile
 from shardtypes.lang.diagnostics import Diagnostic, Place
+from shardtypes.lang.frozen import frozen
 
 #: Below this much new source text, starting processes costs more than it saves.
 PARALLEL_BYTES = 200_000
@@ -27,7 +27,7 @@ Summary: TypeAlias = tuple[tuple[str, ...], tuple[ir.Suppression, ...], Outline]
 """What a file imports, its suppression comments, and its outline."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownType:
     """What ``--show-types`` prints of one local."""
 
@@ -42,7 +42,7 @@ class ShownType:
         return self.why is None and self.text.endswith("']")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each;
     ``read`` is what the analysis asked of the project."""
@@ -55,7 +55,7 @@ class Found:
     read: tuple[Fact, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """What every worker process needs to analyse a file."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
@@ -10,12 +10,13 @@ from shardlint.ops.arrays import sizes_argument
 from shardlint.ops.registry import static_int
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Unknown, Value, WrappedValue
 from shardtypes.lang import Different, Size, compare, format_shape
+from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Layer:
     """``kind`` says what the layer does; ``names`` are the parameters of its constructor, ``into`` and ``out`` those
     of them that give the size of the last dimension before and after. A ``single`` layer takes one example."""

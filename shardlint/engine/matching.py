@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from shardlint import dtypes, ir
@@ -41,6 +41,7 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Shape, Size, format_shape, unify
+from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """A value that does not keep its annotation. ``kind`` tells that it is no array where one is promised, or the
     reverse."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from shardlint.values import ClassValue
 from shardtypes.lang import Dim, Shape
+from shardtypes.lang.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnyType:
     """An annotation that says nothing here."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArrayType:
     """``f32['B L']``: ``at`` is the string's node, in ``module``. ``prefix`` are stacked dimensions in front."""
 
@@ -28,14 +28,14 @@ class ArrayType:
 
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScalarType:
     """int, float, bool, str, None or complex."""
 
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClassType:
     """An instance of a project class, with the dimensions that are stacked in front of each of its arrays.
 
@@ -47,14 +47,14 @@ class ClassType:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceType:
     """``tuple[A, B]``."""
 
     items: tuple[Type, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepeatedType:
     """``list[A]`` or ``tuple[A, ...]``."""
 
@@ -62,12 +62,12 @@ class RepeatedType:
     item: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MappingType:
     value: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnionType:
     items: tuple[Type, ...]
 

@@ -26,6 +26,7 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import Facts, Size
+from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
     from shardlint.ops.sharding.view import View
@@ -81,7 +82,7 @@ class OpContext:
     """In the global view, a mesh in force that has explicit axes: there JAX itself keeps track of how arrays lie."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """``kind`` is ``positional``, ``keyword``, ``*`` or ``**``; ``default`` is None for a required one."""
 
@@ -90,7 +91,7 @@ class Parameter:
     default: Value | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """The parameters of a modelled function, as users may pass them."""
 
@@ -152,7 +153,7 @@ def parse_signature(text: str) -> Signature:
     return Signature(tuple(parameters))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """One call of a modelled function, its arguments bound to parameter names."""
 
@@ -183,7 +184,7 @@ ModelFunction: TypeAlias = Callable[[Call], Value]
 _F = TypeVar("_F", bound=ModelFunction)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Model:
     """One modelled function."""
 

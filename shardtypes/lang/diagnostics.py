@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from shardtypes.lang.frozen import frozen
+
 Applicability: TypeAlias = Literal["safe", "unsafe"]
 
 
@@ -28,7 +30,7 @@ class Place:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Related:
     """Another place that explains a finding: where the other half of a conflict comes from."""
 
@@ -36,7 +38,7 @@ class Related:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edit:
     """Replace the text at ``place``."""
 
@@ -44,7 +46,7 @@ class Edit:
     replacement: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fix:
     """A change that removes a finding. A safe one never changes what a correct program does."""
 
@@ -53,7 +55,7 @@ class Fix:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnostic:
     """One finding. ``witness`` are sizes for which the program fails."""
 

@@ -8,29 +8,30 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from shardtypes.lang.frozen import frozen
 from shardtypes.lang.size import Size
 
 _LIMIT = 4000  # assignments tried before a search gives up
 _SMALL = (2, 3, 5, 4, 7, 6, 8, 12, 11, 16, 24, 13, 1, 32, 48, 60, 120)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Equal:
     """The two sizes agree for all sizes that satisfy the facts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Different:
     """The two sizes differ for ``witness``, an assignment that satisfies the facts."""
 
     witness: dict[str, int] = field(hash=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Undecided:
     """Neither could be shown."""
 
@@ -38,7 +39,7 @@ class Undecided:
 Verdict: TypeAlias = Equal | Different | Undecided
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fact:
     """``left == right``, ``left`` divides ``right``, or ``left >= right``."""
 
@@ -57,7 +58,7 @@ class Fact:
         return right % left == 0 if self.kind == "divides" else left >= right
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What holds at a point of a program. Immutable: adding a fact gives new facts.
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from shardtypes.lang.frozen import frozen
 from shardtypes.lang.size import Size
 
 Dialect: TypeAlias = Literal["shardtypes", "jaxtyping"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Offsets in the text, 0-based, the end excluded."""
 
@@ -19,7 +20,7 @@ class Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dim:
     """One dimension of a shape string.
 

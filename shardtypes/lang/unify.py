@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from shardtypes.lang.facts import Different, Facts, compare, find_witness
 from shardtypes.lang.format import format_shape
+from shardtypes.lang.frozen import frozen
 from shardtypes.lang.size import Size
 from shardtypes.lang.syntax import Dim, Shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mismatch:
     """A shape that does not fit.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -20,6 +20,7 @@ from shardlint.values import (
     WrappedValue,
 )
 from shardtypes.lang import Bindings
+from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -29,7 +30,7 @@ _DEPTH = 4
 _SAME_PARAMETERS = frozenset({"jax.grad", "jax.value_and_grad"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """A parameter that may be passed by position. ``value`` is what its annotation promises."""
 
@@ -40,7 +41,7 @@ class Parameter:
     module: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """``variadic`` tells that more may be passed; ``splits`` that some annotation says how its array is split."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.values import Literal, SpecValue, Value
 from shardlint.walking import walk
+from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NONE = Literal(None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """A call under evaluation. ``operands`` are the expressions of all arguments, those by keyword last; they may be
     fewer than the arguments, where some were bound before (``partial``)."""

@@ -7,7 +7,7 @@ result lies on the mesh. A function without one gives the same on all devices wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS, AxisSet
@@ -19,6 +19,7 @@ from shardlint.ops.sharding.state import FACTORED, WHOLE, ZERO, axes_met, settle
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.values import ArrayValue, IntValue, Literal, Note, SequenceValue, Value
 from shardtypes.lang import Size
+from shardtypes.lang.frozen import frozen
 
 
 class ShardingError(OpError):
@@ -34,7 +35,7 @@ class ShardingError(OpError):
         self.where = where
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op:
     """One call in the manual view. ``operands`` are the arrays among its arguments, numbers included, in order;
     ``positions`` which argument each of them is."""

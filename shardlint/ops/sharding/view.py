@@ -7,15 +7,16 @@ Sizes are local there. A dimension of global size ``B`` that is split over ``d``
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.sharding.state import split_marks
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import Facts, Size
+from shardtypes.lang.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """The mesh axes that are bound, with their sizes (None: not known). ``complete``: there are no others.
 
