@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 from shardlint import config as configuration
@@ -47,6 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    if options.version:
+        sys.stdout.write(f"shardlint {version('shardtypes')}\n")
+        return 0
+    if options.explain:
+        return _explain(options.explain)
     config = _config(options)
     overlay = {}
     paths: list[str] = options.paths
@@ -70,6 +76,8 @@ def _check(options: argparse.Namespace) -> int:
         sys.stderr.writelines(report.tracebacks)
     if report.problems:
         return 2
+    if not report.checked:
+        sys.stderr.write(f"shardlint: {messages.nothing_to_check(paths)}\n")
     return 1 if report.diagnostics and not options.exit_zero else 0
 
 
@@ -209,6 +217,8 @@ def _parser() -> argparse.ArgumentParser:
         "Exit status: 0 nothing found, 1 findings, 2 the work could not be done.",
     )
     add = parser.add_argument
+    add("--version", action="store_true", help="print the version, and check nothing")
+    add("--explain", nargs="+", metavar="CODE", help="print the documentation of rules, and check nothing")
     add("paths", nargs="*", metavar="PATH", help="files and folders (default: the current folder)")
     add("--format", choices=FORMATS, default="full", help="how findings are printed (default: full)")
     add("--select", metavar="CODES", help="only these rules: codes or beginnings of codes, comma-separated")

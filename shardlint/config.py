@@ -109,14 +109,12 @@ def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | No
 def parse_mesh(text: str) -> dict[str, int | None]:
     """``d=2,t=4`` (a size may be left out). Raises ``ValueError``."""
     axes: dict[str, int | None] = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
+    for part in text.split(","):
         name, equals, size = (p.strip() for p in part.partition("="))
         number = int(size) if size.isascii() and size.isdigit() else 0
         if not _AXIS.fullmatch(name) or name in axes or (equals and number < 1):
             raise ValueError(messages.bad_mesh(text))
         axes[name] = number if equals else None
-    if not axes:
-        raise ValueError(messages.bad_mesh(text))
     return axes
 
 

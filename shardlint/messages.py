@@ -29,6 +29,12 @@ def no_table() -> str:
     return "has no [tool.shardlint] table"
 
 
+def nothing_to_check(paths: Sequence[str]) -> str:
+    return (
+        f"no Python files in {', '.join(paths)}: name others, or see whether 'exclude' in the settings leaves them out"
+    )
+
+
 def bad_mesh(text: str) -> str:
     return f"a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got {text!r}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,19 @@ def test_nothing_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(capsys) == (0, "No findings in 2 files.\n", "")
     assert run(capsys, "--format", "concise", ".") == (0, "", "")
     assert run(capsys, "check", "--format", "json", "a.py") == (0, "[]\n", "")
+
+
+def test_nothing_to_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "notes.txt").write_text("")
+    warning = "no Python files in .: name others, or see whether 'exclude' in the settings leaves them out"
+    assert run(capsys) == (0, "No findings in 0 files.\n", f"shardlint: {warning}\n")
+    assert run(capsys, "--format", "json", ".") == (0, "[]\n", f"shardlint: {warning}\n")
+
+
+def test_options_that_check_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"shardlint {version('shardtypes')}\n", "")
+    assert run(capsys, "--explain", "ST301") == run(capsys, "explain", "ST301")
+    assert run(capsys, "--explain", "ST999")[0] == 2
 
 
 def test_files_that_are_no_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,8 +114,8 @@ def test_a_broken_configuration(folder: Path, capsys: pytest.CaptureFixture[str]
 
 def test_an_unknown_code_in_the_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "pyproject.toml").write_text('[tool.shardlint]\nignore = ["ST2", "ST299"]\n')
-    assert run(capsys, "--format", "concise") == (
-        1, "pyproject.toml:2:18: ST903 unknown code 'ST299' in 'ignore'; `shardlint rules` lists the codes\n", ""
+    assert run(capsys, "--format", "concise")[:2] == (
+        1, "pyproject.toml:2:18: ST903 unknown code 'ST299' in 'ignore'; `shardlint rules` lists the codes\n"
     )  # fmt: skip
 
 
@@ -121,7 +135,7 @@ def test_folders_that_are_left_out(folder: Path, capsys: pytest.CaptureFixture[s
         (folder / name / "a.py").write_text("x = (\n")
     (folder / "env" / "pyvenv.cfg").write_text("")
     (folder / "shardlint.toml").write_text('exclude = ["old"]\n')
-    assert run(capsys, "--format", "concise") == (0, "", "")
+    assert run(capsys, "--format", "concise")[:2] == (0, "")
     assert run(capsys, "--format", "concise", "old/a.py")[0] == 1
 
 

@@ -55,7 +55,7 @@ def test_errors(document: dict[str, object], message: str) -> None:
     assert str(caught.value) == f"f.toml: {message}"
 
 
-@pytest.mark.parametrize("text", ["", "d=0", "d=x", "=2", "d=2,d=4", "d 2", "2=2", "d=²"])
+@pytest.mark.parametrize("text", ["", "d=2,,t", "d=0", "d=x", "=2", "d=2,d=4", "d 2", "2=2", "d=²"])
 def test_no_mesh(text: str) -> None:
     with pytest.raises(ValueError, match="a mesh is written like"):
         parse_mesh(text)
