@@ -269,8 +269,8 @@ def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) ->
     """An axis argument, made non-negative. Raises UnknownArgument where it or the rank is not known."""
     refuse_non_axis(call, value, operand)
     axis = static_int(value)
-    if axis is None or rank is None:
-        raise UnknownArgument
+    if axis is None or rank is None or (call.ctx.numpy and rank == 0 and axis in (0, -1)):
+        raise UnknownArgument  # NumPy reduces a scalar along its first axis
     if not -rank <= axis < rank:
         axis_error(call, axis, operand, rank)
     return axis % rank
@@ -309,12 +309,21 @@ def refuse_non_axis(call: Call, value: Value, operand: ArrayValue) -> None:
     raise OpError("ST213", f"{call.name}: {what} is passed as the axis{advice}", operand=1)
 
 
+#: Functions that are compiled for each value of ``axis``.
+_HASHING = frozenset(
+    """count_nonzero log_softmax median nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum
+    nanvar norm percentile quantile""".split()
+)
+
+
 def axes_argument(call: Call, value: Value, operand: ArrayValue) -> tuple[int, ...] | None:
     """An axis argument that may be None (all axes), an int or several; non-negative. None means all."""
     if is_none(value):
         return None
     rank = None if operand.dims is None else len(operand.dims)
     if isinstance(value, SequenceValue):
+        if value.kind == "list" and call.qualname.startswith("jax.") and call.last in _HASHING:
+            raise OpError("ST213", f"{call.name}: the axes are a list, which cannot be hashed here; a tuple can")
         axes = tuple(one_axis(call, item, rank, operand) for item in value.items)
         if rank is None:  # no axes of nothing known
             raise UnknownArgument

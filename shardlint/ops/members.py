@@ -161,13 +161,15 @@ def _array_method(
     qualname = own if own in MODELS else (prefix + name if name in FUNCTION_METHODS else None)
     if qualname is None:
         return Unknown(f"no model for the array method .{name}()")
+    inner = replace(ctx, numpy=value.numpy)
     try:
-        result = apply(qualname, [value, *args], kwargs, ctx)
+        result = apply(qualname, [value, *args], kwargs, inner)
     except OpError as error:
         for short in ("jnp.", "np."):
             if error.message.startswith(f"{short}{name}:"):
                 error = OpError(error.code, error.message.removeprefix(short[:-1]), error.witness, error.operand)
         raise error from None
+    ctx.facts = inner.facts
     if value.numpy and isinstance(result, ArrayValue):
         return ArrayValue(result.dims, None if name != "astype" else result.dtype, numpy=True)
     return result

@@ -15,6 +15,8 @@ def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayV
     if len(wild) > 1:
         raise OpError("ST206", f"{call.name}: -1 is given {len(wild)} times")
     negative = next((s for s in target if s is not None and (s.constant or 0) < -1), None)
+    if negative is not None and call.ctx.numpy:
+        return with_dims(value, None)  # which NumPy takes for -1
     if negative is not None:
         raise OpError("ST206", f"{call.name}: {shown_size(negative)} is no size")
     if value.dims is None:

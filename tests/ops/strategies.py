@@ -42,4 +42,5 @@ def broadcastable(draw: st.DrawFn, count: int = 2, dtypes: tuple[str, ...] = COM
     return out
 
 
-axis_or_axes = st.one_of(st.none(), axes, axes, st.lists(axes, max_size=3).map(tuple))
+several = st.lists(axes, max_size=3)
+axis_or_axes = st.one_of(st.none(), axes, axes, several.map(tuple), several.map(tuple), several)

@@ -39,6 +39,7 @@ jax.jacfwd(lambda t: t * t)(1.0) * h | jax.hessian(lambda t: t * t * t)(1.0) * h
 jax.linearize(lambda t: t * t, 1.0)[1](1.0) * h | jax.grad(lambda d: d["a"] * d["b"].sum())({"a": 1.0, "b": x})["a"] * h
 jax.lax.associative_scan(jnp.add, jax.lax.broadcast(1.0, (3,))) * h | jax.lax.fori_loop(0, 3, lambda k, c: c + h, h)
 jax.lax.cond(True, lambda t: t, lambda t: t * 2, h) | jax.vmap(lambda t: t * 2.0)(h) | jax.jit(lambda t: t / 2)(i)
+sum([h, h])
 """
 #: JAX gives more than is said.
 OPEN = {
@@ -46,7 +47,6 @@ OPEN = {
     "jax.grad(lambda k: (k * x).sum(), allow_int=True)(i)",
     "jax.nn.softmax(i)",
     "2.0 ** i",
-    "sum([h, h])",
 }
 
 
