@@ -35,6 +35,10 @@ def messages(body: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 CASES = {
+    "def f(x: f32['B C']):\n    return jnp.median(x, axis=[0, 1])\n": (
+        "ST213 jnp.median: the axes are a list, which cannot be hashed here; a tuple can",
+        (),
+    ),
     "def f(x: f32['B C'], y: f32['B C']):\n    return jnp.sum((x, y[0]))\n": (
         "ST219 jnp.sum: a tuple ('B C', 'C') is no array; pass one of its items, or join them with jnp.stack",
         (),
