@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import callables, calls, classes, custom_rules, iteration, lists, sharding, tree_functions
+from shardlint.engine import (
+    callables,
+    calls,
+    classes,
+    custom_rules,
+    iteration,
+    lists,
+    sharding,
+    training,
+    tree_functions,
+)
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
@@ -133,6 +143,9 @@ def _name(it: Interpreter, frame: Frame, name: str) -> Value:
 
 def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -> Value:
     """``value.name``."""
+    special = training.attribute(value, name)
+    if special is not None:
+        return special
     match value:
         case ModuleValue(name=module):
             return it.module_member(module, name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import custom_rules, layers, sharding, tree_functions
+from shardlint.engine import custom_rules, layers, sharding, training, tree_functions
 from shardlint.engine.custom_rules import CUSTOM
 from shardlint.engine.decorators import passes_on
 from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_linear
@@ -169,9 +169,9 @@ def control(
     if qualname in ("jax.eval_shape", "equinox.filter_eval_shape") and args:
         result = call(it, frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:])
         return bare(map_leaves(result, traced), weak=True)
-    tree = tree_functions.call(it, frame, qualname, args, kwargs, at)
-    if tree is not None:
-        return tree
+    for of in (tree_functions.call(it, frame, qualname, args, kwargs, at), training.call(qualname, args, kwargs)):
+        if of is not None:
+            return of
     if qualname == "dataclasses.replace" and len(args) == 1:
         return replaced(args[0], kwargs)
     defined = custom_rules.define(it, frame, qualname, args, kwargs, at)

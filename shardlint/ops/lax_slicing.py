@@ -220,6 +220,10 @@ def dynamic_update(call: Call) -> Value:
     elif "axis" in call.args:
         one_axis(call, call["axis"], len(value.dims), value)
     assert update.dims is not None
+    starts = call.args.get("start_indices")
+    if isinstance(starts, SequenceValue) and value.dims and len(starts.items) != len(value.dims):
+        count = len(starts.items)
+        raise OpError("ST214", f"{call.name}: {count} start indices for an array of shape {shown(value)}")
     if len(value.dims) != len(update.dims):
         raise OpError("ST214", f"{call.name}: an update of shape {shown(update)} in {shown(value)}: ranks differ")
     for i in range(len(value.dims)):

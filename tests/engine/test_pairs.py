@@ -27,6 +27,7 @@ from typing import Any, Callable, NamedTuple
 import equinox as eqx, flax.linen as nn, jax, jax.numpy as jnp, numpy as np
 from einops import rearrange
 from flax import nnx, struct
+from flax.training.train_state import TrainState
 from jax import lax
 from shardtypes import f32, i32, pytree_dataclass
 """

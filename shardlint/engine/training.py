@@ -1,0 +1,147 @@
+"""What training programs are made of: optax, flax's training state, and equinox's halves of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from shardlint import dtypes, ir
+from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt
+from shardlint.values import (
+    ArrayValue,
+    ClassValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
+    Literal,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+
+#: A class of flax, as far as its instances are made here.
+TRAIN_STATE = ClassValue(
+    ir.Class(-1, "TrainState", (), (), (), -1), "flax.training.train_state", "TrainState",
+    data=("step", "params", "opt_state"),
+)  # fmt: skip
+_STATES = frozenset({"flax.training.train_state.TrainState.create", "flax.training.train_state.TrainState"})
+_GRADIENTS = "flax.training.train_state.TrainState.apply_gradients"
+_ARRAYS = frozenset({"equinox.is_array", "equinox.is_inexact_array"})
+
+
+def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
+    """The result; None for any other function, and where it is not known."""
+    if qualname in _STATES and not args:
+        return _state(kwargs)
+    match qualname, len(args):
+        case "optax.GradientTransformation.update", 1 | 2 | 3:
+            # What an optimizer makes of gradients has their shapes; of which dtype, it decides.
+            return SequenceValue((_shapes(args[0]), Unknown("the state of an optimizer")))
+        case ("optax.apply_updates" | "equinox.apply_updates"), 2 if not kwargs:
+            return bare(args[0]) if qualname.startswith("optax.") else args[0]
+        case _ if qualname == _GRADIENTS and len(args) == 1 and isinstance(args[0], InstanceValue):
+            return _stepped(args[0], kwargs)
+        case ("equinox.partition" | "equinox.filter"), 2 if not kwargs:
+            return _halves(qualname, args)
+        case "equinox.combine", 2 if not kwargs:
+            return _combined(args[0], args[1])
+        case "equinox.tree_at", 3 if not kwargs:
+            return _replaced_at(args)
+        case "flax.nnx.List", 1 if isinstance(args[0], SequenceValue) and not kwargs:
+            return replace(args[0])  # another list
+        case _:
+            return None
+
+
+def attribute(value: Value, name: str) -> Value | None:
+    """``.apply_gradients`` of a training state; None for others."""
+    if isinstance(value, InstanceValue) and value.cls is TRAIN_STATE and name == "apply_gradients":
+        return PartialValue(ExternalValue(_GRADIENTS), (value,))
+    return None
+
+
+def _state(kwargs: Mapping[str, Value]) -> Value | None:
+    if not {"apply_fn", "params", "tx"} <= kwargs.keys():
+        return None
+    fields = {**kwargs, "step": Unknown("the step"), "opt_state": Unknown("the state of an optimizer")}
+    return InstanceValue(TRAIN_STATE, tuple(fields.items()), exact=True)
+
+
+def _stepped(state: InstanceValue, kwargs: Mapping[str, Value]) -> Value | None:
+    """After a step: parameters of the same shapes."""
+    if not kwargs.keys() <= {"grads"}:
+        return None
+    return replace(state, fields=tuple((n, bare(held) if n == "params" else held) for n, held in state.fields))
+
+
+def _shapes(tree: Value) -> Value:
+    return map_leaves(
+        bare(tree), lambda leaf: replace(leaf, dtype=None, weak=False) if isinstance(leaf, ArrayValue) else leaf
+    )
+
+
+def _halves(qualname: str, args: Sequence[Value]) -> Value | None:
+    """The arrays of a tree, and what is left; what is in the other half is None."""
+    if not (isinstance(args[1], ExternalValue) and args[1].qualname in _ARRAYS):
+        return None
+    inexact = args[1].qualname.endswith("inexact_array")
+
+    def is_array(leaf: Value) -> bool | None:
+        if not isinstance(leaf, ArrayValue) or leaf.numpy:
+            return None if isinstance(leaf, (ArrayValue, Unknown)) else False
+        return dtypes.is_kind(leaf.dtype, "floating", "complex") if inexact and leaf.dtype != "floating" else True
+
+    def half(wanted: bool) -> Value:
+        def kept(leaf: Value) -> Value:
+            verdict = is_array(leaf)
+            return Unknown("an array or not") if verdict is None else leaf if verdict is wanted else Literal(None)
+
+        return map_leaves(args[0], kept)
+
+    return SequenceValue((half(True), half(False))) if qualname == "equinox.partition" else half(True)
+
+
+def _combined(first: Value, second: Value) -> Value:
+    """Of each leaf the first that is not None."""
+    if first == Literal(None):
+        return second
+    parts, others = children(first), children(second)
+    if parts is None or is_leaf(first):
+        return first if second == Literal(None) or isinstance(first, ArrayValue) else Unknown("one of two leaves")
+    if type(first) is not type(second) or others is None or dict(parts).keys() != dict(others).keys():
+        return Unknown("combines trees of other structures")
+    rest = dict(others)
+    return rebuilt(first, [(key, _combined(item, rest[key])) for key, item in parts])
+
+
+def _replaced_at(args: Sequence[Value]) -> Value | None:
+    """``tree_at(lambda tree: tree.a.b, tree, new)``."""
+    where = args[0].node if isinstance(args[0], FunctionValue) else None
+    if not isinstance(where, ir.Lambda) or len(where.params) != 1:
+        return None
+    several = isinstance(where.body, ir.Sequence)
+    paths = where.body.items if isinstance(where.body, ir.Sequence) else (where.body,)
+    if several and not (isinstance(args[2], SequenceValue) and len(args[2].items) == len(paths)):
+        return None
+    new = args[2].items if several and isinstance(args[2], SequenceValue) else (args[2],)
+    result: Value | None = args[1]
+    for path, value in zip(paths, new, strict=True):
+        names: list[str] = []
+        while isinstance(path, ir.Attr):
+            names.insert(0, path.name)
+            path = path.obj
+        if not isinstance(path, ir.Name) or path.id != where.params[0].name or result is None:
+            return None
+        result = _with(result, names, value)
+    return result
+
+
+def _with(tree: Value, names: list[str], new: Value) -> Value | None:
+    if not names:
+        return new
+    held = dict(tree.fields) if isinstance(tree, InstanceValue) else {}
+    inner = _with(held[names[0]], names[1:], new) if names[0] in held else None
+    if inner is None or not isinstance(tree, InstanceValue):
+        return None
+    return replace(tree, fields=tuple({**held, names[0]: inner}.items()))
