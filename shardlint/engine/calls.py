@@ -11,8 +11,8 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
 from shardlint.engine.permutes import permuted
-from shardlint.engine.plain import known, operand
-from shardlint.engine.sharding import collectives, manual_calls, manual_trees
+from shardlint.engine.plain import known, listed, operand
+from shardlint.engine.sharding import collectives, manual_calls, manual_operands, manual_trees
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
 from shardlint.ops import OpError
@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 
 def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     """Evaluate the function and its arguments, then call."""
-    func = known(it.evaluate(frame, expr.func))
-    if isinstance(expr.func, ir.Attr) and isinstance(func, Unknown):
-        func = lists.of_tree(func, expr.func.name) or func
+    func = lists.of_tree(known(it.evaluate(frame, expr.func)), expr.func)
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     operands: list[ir.Expr] = []
@@ -200,7 +198,7 @@ def _external(
     if ran is not None:
         return ran
     if qualname.startswith("builtins."):
-        plain_result = builtin.call(qualname.removeprefix("builtins."), [_listed(a) for a in args], kwargs)
+        plain_result = builtin.call(qualname.removeprefix("builtins."), [listed(a) for a in args], kwargs)
         if plain_result is not None:
             return plain_result
     if qualname == "builtins.isinstance" and sharding.specs.is_other(args):
@@ -217,7 +215,8 @@ def _external(
         if args and isinstance(args[0], CollectionValue) and qualname in lists.JOINING:
             rest = [known(a) for a in args[1:]]
             return lists.joined(args[0], lambda many: it.apply(frame, qualname, [many, *rest], plain, at))
-        result = it.apply(frame, qualname, [plain_of(a) for a in args], plain, at)
+        ranked = [plain_of(a) for a in manual_operands.with_ranks(qualname, args)]
+        result = it.apply(frame, qualname, ranked, plain, at)
         if qualname in _KEEPING and args and isinstance(args[0], Unknown) and isinstance(result, ArrayValue):
             return replace(args[0], leaf=result)
         if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:
@@ -233,11 +232,6 @@ def _check_order(it: Interpreter, frame: Frame, before: Value, after: Value, at:
     message = permuted(before, after)
     if message is not None:
         it.report(frame, "ST207", at, message)
-
-
-def _listed(value: Value) -> Value:
-    """As Python's own functions take it."""
-    return value if isinstance(value, CollectionValue) else known(value)
 
 
 def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:

@@ -210,7 +210,7 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         receiver = operand(receiver)
     if isinstance(receiver, Unknown):
         key = index.value if isinstance(index, Literal) else None
-        return _part(receiver, key) if isinstance(key, str) else replace(receiver, lead=None)
+        return _part(receiver, key) if isinstance(key, str) else replace(receiver, lead=None, names=None)
     if isinstance(receiver, DictValue) and isinstance(index, Literal):
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:

@@ -11,6 +11,7 @@ from shardlint.engine import annotations as reading
 from shardlint.engine import calls, classes, expressions, mutation, statements
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import manual_operands
 from shardlint.engine.sharding.manual import Regions
 from shardlint.engine.sharding.placements import Placement
 from shardlint.engine.types import Type
@@ -264,6 +265,8 @@ class Interpreter:
         result = ops.apply(qualname, args, kwargs, ctx)
         self.keep_facts(frame, ctx)
         self.note_unmodelled(result)
+        if self.view is not None and isinstance(result, Unknown):
+            return manual_operands.computed_apart(self.view, qualname, args, kwargs, ctx) or result
         return result
 
 

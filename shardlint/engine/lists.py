@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from shardlint import ir
 from shardlint.engine.plain import MAX_ITEMS, operand
 from shardlint.values import (
     ArrayValue,
@@ -38,12 +39,13 @@ def item(value: CollectionValue, index: Value) -> Value:
     return value.item
 
 
-def of_tree(part: Unknown, name: str) -> MethodValue | None:
-    """``tree.items``, ``keys`` or ``values``, looked up as a ``part`` of a tree in manual code, once it is called: then
-    the tree is a dict. None for anything else."""
-    if name not in ("items", "keys", "values") or part.leaf is None:
-        return None
-    return MethodValue(CollectionValue(part, "dict"), name)
+def of_tree(func: Value, expr: ir.Expr) -> Value:
+    """What is called: ``items``, ``keys`` or ``values`` of a tree in manual code tell that the tree is a dict."""
+    if not isinstance(func, Unknown) or func.leaf is None or not isinstance(expr, ir.Attr):
+        return func
+    if expr.name in ("items", "keys", "values"):
+        return MethodValue(CollectionValue(func, "dict"), expr.name)  # a part lies as the tree does
+    return func
 
 
 def method(value: CollectionValue, name: str, args: list[Value]) -> Value:

@@ -44,6 +44,11 @@ def known(value: Value) -> Value:
     return Unknown("a collection of unknown length") if isinstance(value, CollectionValue) else value
 
 
+def listed(value: Value) -> Value:
+    """As Python's own functions take it."""
+    return value if isinstance(value, CollectionValue) else known(value)
+
+
 def operand(value: Value) -> Value:
     """As functions of arrays take it: what may be an array or a tree is one array there."""
     return value.leaf if isinstance(value, Unknown) and value.leaf is not None else known(value)

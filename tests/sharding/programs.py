@@ -39,7 +39,7 @@ _TEMPLATES = (*ONE, *TWO, *COLLECTIVES, *COLLECTIVES, *(FROM_THE_END if _NEW els
 _QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 _REFUSED = (
     TypeError, ValueError, IndexError, ZeroDivisionError, NotImplementedError, AssertionError, AttributeError,
-    einops.EinopsError,
+    einops.EinopsError, FutureWarning,
 )  # fmt: skip
 Statement = tuple[str, int, int, str]
 

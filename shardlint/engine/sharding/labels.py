@@ -10,7 +10,7 @@ from shardlint import ir
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown
 from shardlint.logical_rules import RuleList
-from shardlint.values import ArrayValue, Dimension, Label, Literal, SpecValue, Value
+from shardlint.values import ArrayValue, Dimension, Label, Literal, SpecValue, Unknown, Value
 
 _EINSUM = "jax.numpy.einsum"
 _PRODUCTS = frozenset({"jax.numpy.matmul", "jax.numpy.dot", "@"})
@@ -78,7 +78,7 @@ def check_contraction(site: Site) -> None:
     """
     if site.qualname != _EINSUM and site.qualname not in _PRODUCTS:
         return
-    arrays = [value for value in _operands(site) if isinstance(value, ArrayValue)]
+    arrays = [value for value in map(_constrained, _operands(site), _ranks(site)) if isinstance(value, ArrayValue)]
     for a, i, b, k in _contracted(site, arrays):
         for value, mine, kernel, its in ((a, i, b, k), (b, k, a, i)):
             label, other = (value.dims or ())[mine].label, (kernel.dims or ())[its].label
@@ -102,6 +102,21 @@ def check_contraction(site: Site) -> None:
 
 def _operands(site: Site) -> Sequence[Value]:
     return site.args[1:] if site.qualname == _EINSUM else site.args
+
+
+def _ranks(site: Site) -> list[int | None]:
+    """The ranks of the operands, as far as the letters of an equation tell them."""
+    text = site.args[0].value if site.qualname == _EINSUM and isinstance(site.args[0], Literal) else None
+    terms = text.replace(" ", "").partition("->")[0].split(",") if isinstance(text, str) else []
+    operands = _operands(site)
+    return [len(term) for term in terms] if len(terms) == len(operands) else [None] * len(operands)
+
+
+def _constrained(value: Value, rank: int | None) -> Value:
+    """Something unknown that was given names, where it has a dimension for each of them and no other."""
+    if not isinstance(value, Unknown) or value.names is None or rank is None:
+        return value
+    return named(ArrayValue((Dimension(None),) * rank), value.names)
 
 
 def _contracted(site: Site, arrays: list[ArrayValue]) -> Iterator[tuple[ArrayValue, int, ArrayValue, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from shardlint import ir
@@ -78,7 +79,7 @@ def _constraint(site: Site) -> Value | None:
     lists = () if "fallback" in given else rules_in_force.lists(site, given.get("rules", NONE))
     named = _check_names(site, spec, lists, operand)
     if not isinstance(value, ArrayValue):
-        return value
+        return replace(value, names=spec) if named and isinstance(value, Unknown) else value
     if named and check_rank(site, spec, value, operand):
         named = labels.check_order(site, value, spec, lists, operand)
     return labels.named(value, spec) if named else value
