@@ -52,8 +52,8 @@ def unary(call: Call) -> Value:
     refuse_floats_as_bits(call, value)
     if call.last in ("conj", "real", "imag"):  # results of their own for real input
         return with_dtype(out, None)
-    if call.last == "is_finite":
-        return with_dtype(out, "bool")
+    if call.last == "is_finite":  # of floats alone
+        return with_dtype(out, None if dtypes.is_kind(value.dtype, "floating") is False else "bool")
     bits = call.last in _BITS or call.last in ("abs", "sign", "neg", "square")
     if not dtypes.is_kind(value.dtype, "floating", *(("signed", "unsigned") if bits else ())):
         return with_dtype(out, None)
