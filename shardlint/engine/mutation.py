@@ -184,15 +184,31 @@ def _replaced(it: Interpreter, frame: Frame, old: Value, new: Value) -> None:
 
 def _substitute(frame: Frame, old: Value, new: Value) -> bool:
     done: dict[int, Value] = {}
+    without_it: set[int] = set()
     found = False
     for name, held in list(frame.variables.items()):
         if held is old:
             frame.variables[name], found = new, True
-        elif isinstance(held, containers.Container):
+        elif isinstance(held, containers.Container) and _holds(held, old, without_it):
             changed = containers.substitute(held, old, new, done)
             if changed is not held:
                 frame.variables[name], found = changed, True
     return found
+
+
+def _holds(value: Value, old: Value, without_it: set[int]) -> bool:
+    """Whether an object is somewhere in a value: much quicker than to make the value anew. ``without_it`` are values
+    that were looked through before."""
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if one is old:
+            without_it.clear()  # among them are now some that lead to it
+            return True
+        if isinstance(one, containers.Container) and id(one) not in without_it:
+            without_it.add(id(one))
+            pending += _parts(one)
+    return False
 
 
 def settled(it: Interpreter, frame: Frame, old: Value, new: Value, certain: bool) -> None:
