@@ -45,7 +45,7 @@ class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of
     ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned, ``maps_functions``
-    one of ``MAPPINGS``. ``imports`` are the parts of the names of what it imports."""
+    one of ``MAPPINGS``. ``imports`` are the names of what it imports, with dots before."""
 
     classes: tuple[ClassOutline, ...] = ()
     written: tuple[str, ...] = ()
@@ -75,9 +75,10 @@ def outline(module: ir.Module) -> Outline:
                 switches_axes |= name in AXES_SWITCHES
                 maps_functions |= name in MAPPINGS
             case ir.Import(bindings=bindings):
-                imports.update(part for _, name in bindings for part in name.split("."))
-            case ir.ImportFrom(module=source, names=names):
-                imports.update((*source.split("."), *(name for name, _ in names or ())))
+                imports.update(name for _, name in bindings)
+            case ir.ImportFrom(module=source, level=level, names=names):
+                dots = "." * level
+                imports.update(dots + ".".join(filter(None, (source, name))) for name, _ in (("", ""), *(names or ())))
             case ir.Class():
                 classes.append(_class(node))
             case ir.Assign(targets=targets) | ir.Delete(targets=targets):

@@ -49,8 +49,26 @@ def _reached(project: Project, start: str) -> set[str]:
     """The modules that one may import, directly or not: at least those that it does."""
     found, waiting = {start}, [start]
     while waiting:
-        parts = project.outline(waiting.pop()).imports
-        new = {name for name in project.modules if name.rpartition(".")[2] in parts} - found
+        importer = waiting.pop()
+        names = {one for text in project.outline(importer).imports for one in _absolute(importer, text)}
+        new = {name for name in project.modules if any(part in names for part in _suffixes(name))} - found
         found |= new
         waiting += new
     return found
+
+
+def _absolute(importer: str, text: str) -> list[str]:
+    """What an imported name may be: of a relative one, as the importer is a package or a module of one."""
+    name = text.lstrip(".")
+    level = len(text) - len(name)
+    if not level:
+        return [name]
+    parts = importer.split(".")
+    heads = [parts[: len(parts) - up] for up in (level - 1, level)]
+    return [".".join([*head, *([name] if name else [])]) for head in heads]
+
+
+def _suffixes(name: str) -> list[str]:
+    """A module's name, and as scripts of a folder name it that is no package."""
+    parts = name.split(".")
+    return [".".join(parts[i:]) for i in range(len(parts))]

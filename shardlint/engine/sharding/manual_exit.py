@@ -12,7 +12,7 @@ from shardlint.engine.plain import operand
 from shardlint.engine.sharding import manual_leaves
 from shardlint.engine.sharding.manual import Region
 from shardlint.engine.sharding.manual_trees import parts_of
-from shardlint.engine.sharding.specs import spec_of
+from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.sharding.writing import written_at
 from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
@@ -108,8 +108,13 @@ def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> I
                 yield from judge(leaf, set(), set(), path, frozenset({region.mapped}))
             yield from _miscounted(leaf, path)
     else:
+        promised = frame.region is not None and frame.promise is not None  # then judged where it is transformed
         for path, leaf, one in _with_specs(value, region.results, ()):
             spec = spec_of(one) if one is not None else None
+            if not promised and spec is not None and leaf.dims is not None and len(spec.entries or ()) > len(leaf.dims):
+                text = f"has {len(leaf.dims)} dimensions, its spec {shown(spec)} names {len(spec.entries or ())}"
+                yield Finding("ST306", text, (), path, spec.place)
+                continue
             entries = None if spec is None or spec.unreduced is None else spec.entries
             if spec is not None and entries is not None and None not in entries:
                 declared = {axis for entry in entries for axis in entry or ()}

@@ -200,7 +200,9 @@ def _awaited(
             if own:
                 return "unclear", frozenset()
             raise used(op, axis, awaited, "a divisor")
-        return ("pending", first) if mixed <= {"replicated"} else ("unclear", frozenset())
+        if mixed <= {"replicated"}:
+            return "pending", first
+        return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
     lone = all("lone" in one for one in refined)
     if kind == "zero" and lone and not others:
         return "pending", first
