@@ -134,13 +134,13 @@ def _of_list(held: SequenceValue, items: tuple[Value, ...], name: str, args: lis
             return None
 
 
-def substitute(value: Value, old: Value, new: Value, done: dict[int, Value]) -> Value:
-    """A value with one object in it, wherever it is held, as another. ``done`` keeps shared parts shared."""
-    if value is old:
-        return new
+def substitute(value: Value, changes: dict[int, Value], done: dict[int, Value]) -> Value:
+    """A value with some of the objects in it, by their ids, as others. ``done`` keeps shared parts shared."""
+    if id(value) in changes:
+        return changes[id(value)]
     if id(value) in done:
         return done[id(value)]
-    changed = value if not isinstance(value, Container) else rebuilt(value, lambda v: substitute(v, old, new, done))
+    changed = value if not isinstance(value, Container) else rebuilt(value, lambda v: substitute(v, changes, done))
     done[id(value)] = changed
     return changed
 

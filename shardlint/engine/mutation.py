@@ -154,59 +154,58 @@ def replaced(it: Interpreter, frame: Frame, old: Value, new: Value) -> None:
     as it is not known when they look."""
     if new is old:
         return
-    _replaced(it, frame, old, new)
-    several, pending = {id(old)}, list(_alternatives(old))
-    while pending:  # it is one of these, which may have been one of others
+    others: dict[int, Value] = {}  # it is one of these, which may have been one of others
+    pending = list(_alternatives(old))
+    while pending:
         one = pending.pop()
-        if id(one) not in several:
-            several.add(id(one))
+        if id(one) not in others:
+            others[id(one)] = CHANGED
             pending += _alternatives(one)
-            _replaced(it, frame, one, CHANGED)
+    inside = {**others, id(old): containers.substitute(new, others, {}) if others else new}
+    both = isinstance(old, InstanceValue) and isinstance(new, InstanceValue)
+    outside = {**others, id(old): join(old, inside[id(old)]) if both else CHANGED}
+    _substitute(frame, inside)
+    seen, around, found = [frame], frame.parent, False
+    while around is not None:
+        found |= _substitute(around, outside)
+        seen.append(around)
+        around = around.parent
+    if found:
+        for caller in it.callers:
+            if not any(caller is one for one in seen):
+                _substitute(caller, outside)
 
 
 def _alternatives(value: Value) -> tuple[Value, ...]:
     return value.either if isinstance(value, (InstanceValue, SequenceValue, DictValue)) else ()
 
 
-def _replaced(it: Interpreter, frame: Frame, old: Value, new: Value) -> None:
-    _substitute(frame, old, new)
-    outside = join(old, new) if isinstance(old, InstanceValue) and isinstance(new, InstanceValue) else CHANGED
-    seen, around, found = [frame], frame.parent, False
-    while around is not None:
-        found |= _substitute(around, old, outside)
-        seen.append(around)
-        around = around.parent
-    if found:
-        for caller in it.callers:
-            if not any(caller is one for one in seen):
-                _substitute(caller, old, outside)
-
-
-def _substitute(frame: Frame, old: Value, new: Value) -> bool:
+def _substitute(frame: Frame, changes: dict[int, Value]) -> bool:
+    """Give changed objects, by their ids, their new values in all that a frame holds; whether it held any."""
     done: dict[int, Value] = {}
-    without_it: set[int] = set()
+    without: set[int] = set()
     found = False
     for name, held in list(frame.variables.items()):
-        if held is old:
-            frame.variables[name], found = new, True
-        elif isinstance(held, containers.Container) and _holds(held, old, without_it):
-            changed = containers.substitute(held, old, new, done)
+        if id(held) in changes:
+            frame.variables[name], found = changes[id(held)], True
+        elif isinstance(held, containers.Container) and _holds(held, changes, without):
+            changed = containers.substitute(held, changes, done)
             if changed is not held:
                 frame.variables[name], found = changed, True
     return found
 
 
-def _holds(value: Value, old: Value, without_it: set[int]) -> bool:
-    """Whether an object is somewhere in a value: much quicker than to make the value anew. ``without_it`` are values
-    that were looked through before."""
+def _holds(value: Value, changes: dict[int, Value], without: set[int]) -> bool:
+    """Whether one of the objects is somewhere in a value: much quicker than to make the value anew. ``without`` are
+    values that were looked through before."""
     pending = [value]
     while pending:
         one = pending.pop()
-        if one is old:
-            without_it.clear()  # among them are now some that lead to it
+        if id(one) in changes:
+            without.clear()  # among them are now some that lead to it
             return True
-        if isinstance(one, containers.Container) and id(one) not in without_it:
-            without_it.add(id(one))
+        if isinstance(one, containers.Container) and id(one) not in without:
+            without.add(id(one))
             pending += _parts(one)
     return False
 

@@ -18,7 +18,7 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree
-from shardlint.ops.reductions import index_dtype
+from shardlint.ops.reductions import flattened, index_dtype
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size
@@ -100,7 +100,10 @@ def arg_extremum(call: Call) -> Value:
 @model("a, kth, axis=-1", "jax.numpy.partition", "jax.numpy.argpartition")
 def partition(call: Call) -> Value:
     value = array(call, "a")
-    checked_axis(call, value, call["axis"])
+    if call.ctx.numpy and (is_none(call["axis"]) or value.dims == ()):
+        value = with_dims(value, flattened(value))
+    else:
+        checked_axis(call, value, call["axis"])
     if value.weak or (call.last == "partition" and dtypes.is_kind(value.dtype, "floating") is not True):
         return with_dtype(cleared(value), None)
     return with_dtype(cleared(value), value.dtype if call.last == "partition" else index_dtype(call))

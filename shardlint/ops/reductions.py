@@ -220,7 +220,7 @@ def flattened(value: ArrayValue) -> Dims | None:
 def sort(call: Call) -> Value:
     value = array(call, "a")
     out = cleared(value)
-    if is_none(call["axis"]):
+    if is_none(call["axis"]) or (call.ctx.numpy and value.dims == ()):
         out = ArrayValue(flattened(value), out.dtype, out.weak, out.pending)
     else:
         checked_axis(call, value, call["axis"])

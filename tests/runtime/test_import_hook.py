@@ -186,6 +186,16 @@ def test_bytecode_is_cached_apart_from_pythons(load: Load) -> None:
     assert load("model", model=SOURCE).fails
 
 
+@pytest.fixture
+def usual_depth() -> Iterator[None]:
+    """Python's own limit of recursion: hypothesis leaves higher ones behind."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("usual_depth")
 def test_a_module_that_cannot_be_instrumented_is_named(load: Load) -> None:
     deep = "from shardtypes import f32\nvalue = " + "+".join(["1"] * 900) + "\ndef f(x: f32['B B']): return x\n"
     with pytest.warns(UserWarning, match=r"shardtypes cannot instrument hooked_package\.deep .*it is not checked"):
