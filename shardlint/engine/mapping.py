@@ -192,6 +192,8 @@ def _arguments(
     axes = options.get("in_axes", _ZERO)
     if isinstance(axes, SequenceValue) and not axes.names:
         wanted = list(axes.items)
+        if static and all(i < len(wanted) or i in static for i in range(len(args))):  # those are never looked up
+            wanted = [wanted[i] if i < len(wanted) else _ZERO for i in range(len(args))]
         if len(wanted) != len(args):
             if axes.kind != "list":  # a list may have grown unseen
                 entries = _count(len(wanted), "entry", "entries")

@@ -311,8 +311,8 @@ def refuse_non_axis(call: Call, value: Value, operand: ArrayValue) -> None:
 
 #: Functions that are compiled for each value of ``axis``.
 _HASHING = frozenset(
-    """count_nonzero log_softmax median nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum
-    nanvar norm percentile quantile""".split()
+    """count_nonzero log_softmax logmeanexp median nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile
+    nanstd nansum nanvar norm percentile quantile standardize""".split()
 )
 
 

@@ -130,6 +130,7 @@ def _judge_bare(program: Program, many: dict[str, Any], one: dict[str, Any]) -> 
 
 
 @pytest.mark.once
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # JAX, of reductions of ints
 @settings(
     max_examples=max(CASES // BATCH, 1), deadline=None, suppress_health_check=list(HealthCheck), database=None,
     phases=[Phase.generate],  # a batch shrinks by seconds a step; the message has the one program

@@ -181,7 +181,7 @@ def _jointly(write: Write, axis: str, inside: bool) -> str:
 def _apart(write: Write, axis: str, inside: bool) -> str:
     """The state over any other axis."""
     target, states = write.target, [state(o, axis) for o in write.others]
-    if "unclear" in states or (inside and "pending" in states):
+    if any(axis in o.unclear for o in write.others) or "unclear" in states or (inside and "pending" in states):
         return "unclear"
     if inside:
         own = axis in write.picked
