@@ -28,6 +28,7 @@ second-env: env
 lint: env
 	@echo '== ruff =='
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 	@$(MAKE) --no-print-directory typecheck
 
 typecheck: env

@@ -312,9 +312,14 @@ _PREFIXES = (
     ("jax._src", "jax"),
     ("flax.linen.initializers", "jax.nn.initializers"),
     ("flax.nnx.initializers", "jax.nn.initializers"),
-    *((f"flax.{part}.{name}", f"jax.nn.{name}") for part in ("linen", "nnx") for name in (
-        "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax one_hot relu"
-        " relu6 selu sigmoid silu soft_sign softmax softplus standardize swish").split()),
+    *(
+        (f"flax.{part}.{name}", f"jax.nn.{name}")
+        for part in ("linen", "nnx")
+        for name in (
+            "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax one_hot"
+            " relu relu6 selu sigmoid silu soft_sign softmax softplus standardize swish"
+        ).split()
+    ),
 )
 #: The annotations that this package grew from: programs carry their sources along, in a package of any name.
 _ORIGINAL = ".shardlib.shardtypes."

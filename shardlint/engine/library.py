@@ -34,7 +34,7 @@ def call(it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Va
     if qualname in _NAMESPACES and not args:
         return InstanceValue(NAMESPACE, tuple(kwargs.items()), exact=True)
     match qualname, len(args):
-        case ("math.prod" | "numpy.prod"), 1 if not kwargs:
+        case (("math.prod" | "numpy.prod"), 1) if not kwargs:
             return _product(args[0], numpy=qualname == "numpy.prod")
         case "dataclasses.asdict", 1 if not kwargs and isinstance(args[0], InstanceValue):
             return _as_dict(it, args[0])

@@ -274,7 +274,7 @@ def check(
                 found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
                 if found is not None:
                     return found
-        case (RepeatedType(item=one) | MappingType(value=one)), CollectionValue(item=item):
+        case ((RepeatedType(item=one) | MappingType(value=one)), CollectionValue(item=item)):
             return check(it, one, item, bindings, facts, f"{what}, any item", depth + 1)
         case MappingType(value=one), DictValue(items=pairs):
             for key, item in pairs:

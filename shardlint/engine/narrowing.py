@@ -185,8 +185,9 @@ def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
     """``x.ndim == 3`` and ``x.shape == (b, d)`` tell of a name whose rank, or some of whose sizes, are not known."""
     sizes: list[Size | None] | None = None
     match left:
-        case ir.Attr(obj=ir.Name(id=name), name="ndim") | ir.Call(
-            func=ir.Name(id="len"), args=(ir.Arg(value=ir.Attr(obj=ir.Name(id=name), name="shape")),)
+        case (
+            ir.Attr(obj=ir.Name(id=name), name="ndim")
+            | ir.Call(func=ir.Name(id="len"), args=(ir.Arg(value=ir.Attr(obj=ir.Name(id=name), name="shape")),))
         ):
             rank = value.size.constant if isinstance(value, IntValue) and value.size is not None else None
             sizes = [None] * rank if rank is not None and 0 <= rank < _MAX_RANK else None

@@ -38,11 +38,11 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
         case "optax.GradientTransformation.update", 1 | 2 | 3:
             # What an optimizer makes of gradients has their shapes; of which dtype, it decides.
             return SequenceValue((_shapes(args[0]), Unknown("the state of an optimizer")))
-        case ("optax.apply_updates" | "equinox.apply_updates"), 2 if not kwargs:
+        case (("optax.apply_updates" | "equinox.apply_updates"), 2) if not kwargs:
             return bare(args[0]) if qualname.startswith("optax.") else args[0]
         case _ if qualname == _GRADIENTS and len(args) == 1 and isinstance(args[0], InstanceValue):
             return _stepped(args[0], kwargs)
-        case ("equinox.partition" | "equinox.filter"), 2 if not kwargs:
+        case (("equinox.partition" | "equinox.filter"), 2) if not kwargs:
             return _halves(qualname, args)
         case "equinox.combine", 2 if not kwargs:
             return _combined(args[0], args[1])

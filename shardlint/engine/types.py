@@ -27,7 +27,6 @@ class ArrayType:
     text: str
 
 
-
 @frozen
 class ScalarType:
     """int, float, bool, str, None or complex."""

@@ -170,9 +170,7 @@ def broadcast_dimension(ctx: OpContext, a: Dimension, b: Dimension) -> Dimension
     return Dimension(outcome if isinstance(outcome, Size) else None, axes)
 
 
-def broadcast_dims(
-    call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, code: str = "ST204"
-) -> Dims | None:
+def broadcast_dims(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, code: str = "ST204") -> Dims | None:
     """The dimensions that arrays broadcast to; None where a rank is not known. Raises OpError where they cannot."""
     result: Dims = ()
     unknown = False

@@ -203,8 +203,11 @@ def parse_equation(call: Call, text: str) -> Equation:
     return Equation(inputs, output)
 
 
-@model("subscripts, /, *operands, out=None, optimize='auto', precision=None, preferred_element_type=None, "
-       "_dot_general=None, out_sharding=None", "jax.numpy.einsum")
+@model(
+    "subscripts, /, *operands, out=None, optimize='auto', precision=None, preferred_element_type=None, "
+    "_dot_general=None, out_sharding=None",
+    "jax.numpy.einsum",
+)
 def einsum(call: Call) -> Value:
     text = static_str(call["subscripts"])
     sequence = call["operands"]
@@ -297,8 +300,9 @@ def _not_one(call: Call, a: Size | None, b: Size | None, witness: dict[str, int]
     return outcome.witness if isinstance(outcome, Different) else witness
 
 
-@model("x, y, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding=None",
-       "jax.lax.dot_general")
+@model(
+    "x, y, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding=None", "jax.lax.dot_general"
+)
 def dot_general(call: Call) -> Value:
     """``dimension_numbers`` are ((contracted of x, of y), (batch of x, of y))."""
     x, y = arrays(call, "x", "y")

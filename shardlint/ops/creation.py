@@ -74,8 +74,10 @@ def full(call: Call) -> Value:
     return made(call, sizes, name, False) if given else made(call, sizes, fill.dtype, fill.weak)
 
 
-@model("a, dtype=None, shape=None, *, device=None, out_sharding=None",
-       *names("jax.numpy", "zeros_like ones_like empty_like"))
+@model(
+    "a, dtype=None, shape=None, *, device=None, out_sharding=None",
+    *names("jax.numpy", "zeros_like ones_like empty_like"),
+)
 @model("a, fill_value, dtype=None, shape=None, *, device=None", "jax.numpy.full_like")
 @model("x, fill_value, dtype=None, shape=None, *, sharding=None", "jax.lax.full_like")
 def like(call: Call) -> Value:

@@ -107,8 +107,14 @@ def divmod_(call: Call) -> Value:
     return SequenceValue((part, part))
 
 
-@model("x", *names("jax.nn", "sigmoid soft_sign silu swish log_sigmoid mish softplus hard_sigmoid hard_silu "
-                   "hard_swish selu hard_tanh sparse_plus sparse_sigmoid relu relu6"))
+@model(
+    "x",
+    *names(
+        "jax.nn",
+        "sigmoid soft_sign silu swish log_sigmoid mish softplus hard_sigmoid hard_silu "
+        "hard_swish selu hard_tanh sparse_plus sparse_sigmoid relu relu6",
+    ),
+)
 @model("x, alpha=1.0", *names("jax.nn", "elu celu"))
 @model("x, negative_slope=0.01", "jax.nn.leaky_relu")
 @model("x, approximate=True", "jax.nn.gelu")
@@ -155,9 +161,15 @@ def predicate(call: Call) -> Value:
     return with_dtype(cleared(array(call, "x")), "bool")
 
 
-@model("x1, x2, /", *names("jax.numpy", "add subtract multiply maximum minimum remainder mod fmod floor_divide "
-                           "bitwise_and bitwise_or bitwise_xor left_shift right_shift bitwise_left_shift "
-                           "bitwise_right_shift fmax fmin gcd lcm power pow float_power"))
+@model(
+    "x1, x2, /",
+    *names(
+        "jax.numpy",
+        "add subtract multiply maximum minimum remainder mod fmod floor_divide "
+        "bitwise_and bitwise_or bitwise_xor left_shift right_shift bitwise_left_shift "
+        "bitwise_right_shift fmax fmin gcd lcm power pow float_power",
+    ),
+)
 def binary_promoted(call: Call) -> Value:
     operands = [only_array(call, v, i) for i, v in enumerate(call.args.values())]
     kinds = {"add": "add", "subtract": "add", "multiply": "multiply"}
@@ -190,8 +202,10 @@ def refuse_floats(call: Call, operands: list[ArrayValue]) -> None:
             raise OpError("ST212", f"{call.name} takes integers or booleans, got {operand.dtype}", operand=i)
 
 
-@model("x1, x2, /", *names("jax.numpy", "divide true_divide arctan2 atan2 hypot logaddexp logaddexp2 copysign "
-                           "nextafter heaviside"))
+@model(
+    "x1, x2, /",
+    *names("jax.numpy", "divide true_divide arctan2 atan2 hypot logaddexp logaddexp2 copysign nextafter heaviside"),
+)
 def binary_inexact(call: Call) -> Value:
     operands = arrays(call, "x1", "x2")
     out = elementwise(call.name, operands, call.ctx)
@@ -204,8 +218,10 @@ def binary_inexact(call: Call) -> Value:
     return with_dtype(out, None) if out.weak and call.last in STRONG else out
 
 
-@model("x1, x2, /", *names("jax.numpy", "equal not_equal less less_equal greater greater_equal logical_and logical_or "
-                           "logical_xor"))
+@model(
+    "x1, x2, /",
+    *names("jax.numpy", "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor"),
+)
 def comparison(call: Call) -> Value:
     return with_dtype(elementwise(call.name, arrays(call, "x1", "x2"), call.ctx), "bool")
 

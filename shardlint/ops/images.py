@@ -10,8 +10,10 @@ from shardlint.values import Dimension, SequenceValue, Value
 
 
 @model("image, shape, method, antialias=True, precision=None", "jax.image.resize")
-@model("image, shape, spatial_dims, scale, translation, method, antialias=True, precision=None",
-       "jax.image.scale_and_translate")
+@model(
+    "image, shape, spatial_dims, scale, translation, method, antialias=True, precision=None",
+    "jax.image.scale_and_translate",
+)
 def resize(call: Call) -> Value:
     """``scale_and_translate`` keeps the dimensions that it is not told to scale."""
     value = array(call, "image")

@@ -286,8 +286,10 @@ def at_get(call: Call) -> Value:
 # --- functions ---------------------------------------------------------------------------------------------------
 
 
-@model("a, indices, axis=None, out=None, mode=None, unique_indices=False, indices_are_sorted=False, fill_value=None",
-       "jax.numpy.take")
+@model(
+    "a, indices, axis=None, out=None, mode=None, unique_indices=False, indices_are_sorted=False, fill_value=None",
+    "jax.numpy.take",
+)
 def take(call: Call) -> Value:
     value, where = array(call, "a"), as_array(call["indices"]) or UNKNOWN_ARRAY
     if dtypes.is_kind(where.dtype, "floating", "complex", "bool"):

@@ -14,11 +14,17 @@ INITIALIZERS = "jax.nn.initializers"
 @model("scale=0.01, dtype=None", f"{INITIALIZERS}.uniform")
 @model("stddev=0.01, dtype=None, lower=-2.0, upper=2.0", f"{INITIALIZERS}.truncated_normal")
 @model("value, dtype=None", f"{INITIALIZERS}.constant")
-@model("scale, mode, distribution, in_axis=-2, out_axis=-1, batch_axis=(), dtype=None",
-       f"{INITIALIZERS}.variance_scaling")
-@model("in_axis=-2, out_axis=-1, batch_axis=(), dtype=None",
-       *names(INITIALIZERS, "lecun_normal lecun_uniform glorot_normal glorot_uniform xavier_normal xavier_uniform "
-                            "he_normal he_uniform kaiming_normal kaiming_uniform"))
+@model(
+    "scale, mode, distribution, in_axis=-2, out_axis=-1, batch_axis=(), dtype=None", f"{INITIALIZERS}.variance_scaling"
+)
+@model(
+    "in_axis=-2, out_axis=-1, batch_axis=(), dtype=None",
+    *names(
+        INITIALIZERS,
+        "lecun_normal lecun_uniform glorot_normal glorot_uniform xavier_normal xavier_uniform "
+        "he_normal he_uniform kaiming_normal kaiming_uniform",
+    ),
+)
 @model("scale=1.0, column_axis=-1, dtype=None", *names(INITIALIZERS, "orthogonal delta_orthogonal"))
 def initializer(call: Call) -> Value:
     """A function of a key and a shape."""

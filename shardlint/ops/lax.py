@@ -40,9 +40,15 @@ def refuse_floats_as_bits(call: Call, *operands: ArrayValue) -> None:
 
 
 @model("x, accuracy=None", *names("jax.lax", "exp exp2 log log1p expm1 tanh logistic sin cos tan sqrt rsqrt cbrt"))
-@model("x", *names("jax.lax", "abs sign floor ceil square is_finite erf erfc erf_inv neg acos asin atan acosh asinh "
-                   "atanh cosh sinh reciprocal conj lgamma digamma bessel_i0e bessel_i1e bitwise_not clz "
-                   "population_count real imag"))
+@model(
+    "x",
+    *names(
+        "jax.lax",
+        "abs sign floor ceil square is_finite erf erfc erf_inv neg acos asin atan acosh asinh "
+        "atanh cosh sinh reciprocal conj lgamma digamma bessel_i0e bessel_i1e bitwise_not clz "
+        "population_count real imag",
+    ),
+)
 @model("x, rounding_method=0", "jax.lax.round")
 @model("operand, exponent_bits, mantissa_bits", "jax.lax.reduce_precision")
 @model("x, y", "jax.lax.integer_pow")
@@ -66,8 +72,14 @@ _COMPARING = frozenset("eq ne lt le gt ge".split())
 _FLOATING = frozenset("pow atan2 nextafter igamma igammac polygamma zeta complex".split())
 
 
-@model("x, y", *names("jax.lax", "add sub mul div rem max min pow atan2 nextafter bitwise_and bitwise_or bitwise_xor "
-                      "shift_left shift_right_arithmetic shift_right_logical eq ne lt le gt ge complex"))
+@model(
+    "x, y",
+    *names(
+        "jax.lax",
+        "add sub mul div rem max min pow atan2 nextafter bitwise_and bitwise_or bitwise_xor "
+        "shift_left shift_right_arithmetic shift_right_logical eq ne lt le gt ge complex",
+    ),
+)
 @model("a, x", *names("jax.lax", "igamma igammac"))
 @model("m, x", "jax.lax.polygamma")
 @model("x, q", "jax.lax.zeta")
@@ -177,8 +189,10 @@ def view(call: Call) -> Value:
     return with_dtype(with_dims(value, None), None)
 
 
-@model("operand, axes, *, out_sharding=None",
-       *names("jax.lax", "reduce_max reduce_min reduce_sum reduce_prod reduce_and reduce_or reduce_xor"))
+@model(
+    "operand, axes, *, out_sharding=None",
+    *names("jax.lax", "reduce_max reduce_min reduce_sum reduce_prod reduce_and reduce_or reduce_xor"),
+)
 def reduce(call: Call) -> Value:
     """The axes are non-negative."""
     value = array(call, "operand")

@@ -125,8 +125,11 @@ def eigen(call: Call) -> Value:
     return SequenceValue(parts, names=("eigenvalues", "eigenvectors"))
 
 
-@model("a, b=None, lower=True, eigvals_only=False, overwrite_a=False, overwrite_b=False, turbo=True, eigvals=None, "
-       "type=1, check_finite=True", f"{SP}.eigh")
+@model(
+    "a, b=None, lower=True, eigvals_only=False, overwrite_a=False, overwrite_b=False, turbo=True, eigvals=None, "
+    "type=1, check_finite=True",
+    f"{SP}.eigh",
+)
 def scipy_eigh(call: Call) -> Value:
     only = static_bool(call["eigvals_only"])
     if not is_none(call["b"]) or not is_none(call["eigvals"]) or only is None:
@@ -151,8 +154,9 @@ def qr(call: Call) -> Value:
 
 
 @model("a, full_matrices=True, compute_uv=True, hermitian=False, subset_by_index=None", f"{NP}.svd")
-@model("a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver='gesdd'",
-       f"{SP}.svd")
+@model(
+    "a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver='gesdd'", f"{SP}.svd"
+)
 def svd(call: Call) -> Value:
     """U, the singular values, and V transposed."""
     value, dims = matrix(call, "a")
@@ -177,10 +181,14 @@ def svdvals(call: Call) -> Value:
 
 
 @model("a, b", f"{NP}.solve")
-@model("a, b, lower=False, overwrite_a=False, overwrite_b=False, debug=False, check_finite=True, assume_a='gen'",
-       f"{SP}.solve")
-@model("a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, debug=None, check_finite=True",
-       f"{SP}.solve_triangular")
+@model(
+    "a, b, lower=False, overwrite_a=False, overwrite_b=False, debug=False, check_finite=True, assume_a='gen'",
+    f"{SP}.solve",
+)
+@model(
+    "a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, debug=None, check_finite=True",
+    f"{SP}.solve_triangular",
+)
 def solve(call: Call) -> Value:
     """``b`` is a vector or a matrix with as many rows as ``a``; the result has its shape."""
     a, dims = matrix(call, "a", square=True)

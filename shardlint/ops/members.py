@@ -117,9 +117,7 @@ def _dtype_attribute(value: DTypeValue, name: str) -> Value:
     return IntValue(None) if name == "itemsize" else Unknown(f".{name} of a dtype")
 
 
-def method(
-    receiver: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
-) -> Value:
+def method(receiver: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext) -> Value:
     """``receiver.name(*args, **kwargs)``. Raises OpError for a certain mismatch."""
     if isinstance(receiver, ArrayValue):
         return _array_method(receiver, name, args, kwargs, ctx)
@@ -211,9 +209,7 @@ def _sequence_method(value: SequenceValue, name: str, args: Sequence[Value]) -> 
 
 def _dict_method(value: DictValue, name: str, args: Sequence[Value]) -> Value:
     if name == "items":
-        return SequenceValue(
-            tuple(SequenceValue((_key(key), item)) for key, item in value.items), "list"
-        )
+        return SequenceValue(tuple(SequenceValue((_key(key), item)) for key, item in value.items), "list")
     if name == "keys":
         return SequenceValue(tuple(_key(key) for key, _ in value.items), "list")
     if name == "values":

@@ -72,9 +72,11 @@ def glu(call: Call) -> Value:
     return with_dtype(with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), name)
 
 
-@model("query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, query_seq_lengths=None, "
-       "key_value_seq_lengths=None, local_window_size=None, implementation=None, return_residual=False",
-       "jax.nn.dot_product_attention")
+@model(
+    "query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, query_seq_lengths=None, "
+    "key_value_seq_lengths=None, local_window_size=None, implementation=None, return_residual=False",
+    "jax.nn.dot_product_attention",
+)
 def attention(call: Call) -> Value:
     """(batch, length, heads, head size), the batch may be missing; the result has the query's shape and dtype.
 

@@ -49,8 +49,11 @@ def sort_key_val(call: Call) -> Value:
 
 
 @model("operand, k, *, axis=-1", "jax.lax.top_k")
-@model("operand, k, reduction_dimension=-1, recall_target=0.95, reduction_input_size_override=-1, "
-       "aggregate_to_topk=True", "jax.lax.approx_max_k", "jax.lax.approx_min_k")
+@model(
+    "operand, k, reduction_dimension=-1, recall_target=0.95, reduction_input_size_override=-1, aggregate_to_topk=True",
+    "jax.lax.approx_max_k",
+    "jax.lax.approx_min_k",
+)
 def top_k(call: Call) -> Value:
     """Values and their positions; the dimension shrinks to ``k``."""
     value = array(call, "operand")
@@ -164,8 +167,11 @@ def nonzero(call: Call) -> Value:
     return SequenceValue((vector,) * rank)
 
 
-@model("ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True, size=None, "
-       "fill_value=None, sorted=True", "jax.numpy.unique")
+@model(
+    "ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True, size=None, "
+    "fill_value=None, sorted=True",
+    "jax.numpy.unique",
+)
 def unique(call: Call) -> Value:
     value = array(call, "ar")
     plain = all(static_bool(call[name]) is False for name in ("return_index", "return_inverse", "return_counts"))

@@ -31,12 +31,19 @@ from shardlint.values import (
 )
 
 
-@model("*args, **kwargs",
-       *names("numpy.testing", "assert_allclose assert_array_equal assert_equal assert_ "
-                                 "assert_array_almost_equal assert_almost_equal assert_array_less "
-                                 "assert_approx_equal assert_array_almost_equal_nulp"),
-       *names("jax.debug", "print callback breakpoint visualize_array_sharding inspect_array_sharding"),
-       "jax.experimental.checkify.check", "jax.experimental.checkify.debug_check", *names("numpy", "save savez"))
+@model(
+    "*args, **kwargs",
+    *names(
+        "numpy.testing",
+        "assert_allclose assert_array_equal assert_equal assert_ "
+        "assert_array_almost_equal assert_almost_equal assert_array_less "
+        "assert_approx_equal assert_array_almost_equal_nulp",
+    ),
+    *names("jax.debug", "print callback breakpoint visualize_array_sharding inspect_array_sharding"),
+    "jax.experimental.checkify.check",
+    "jax.experimental.checkify.debug_check",
+    *names("numpy", "save savez"),
+)
 def nothing(call: Call) -> Value:
     """Returns None. What an assertion compares is the program's business: a test may want it to fail."""
     return NONE
@@ -123,8 +130,14 @@ SCALARS = [*sorted(dtypes.CONCRETE - {"bool"}),
 
 
 @model("x=0, /", *names("jax.numpy", " ".join(SCALARS)))
-@model("x=0, /", *names("numpy", "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 "
-                        "complex64 complex128 single double"))
+@model(
+    "x=0, /",
+    *names(
+        "numpy",
+        "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 "
+        "complex64 complex128 single double",
+    ),
+)
 def scalar_type(call: Call) -> Value:
     """``jnp.float32(x)``: an array of that dtype. NumPy keeps 64 bits."""
     numpy = call.qualname.startswith("numpy.")

@@ -71,15 +71,21 @@ _WHERE = "initial=None, where=None"
 _FALSE = Literal(False)
 
 
-@model(f"a, axis=None, dtype=None, out=None, keepdims=False, {_WHERE}, promote_integers=True",
-       *names("jax.numpy", "sum prod"))
-@model("a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None", "jax.numpy.nansum",
-       "jax.numpy.nanprod")
+@model(
+    f"a, axis=None, dtype=None, out=None, keepdims=False, {_WHERE}, promote_integers=True",
+    *names("jax.numpy", "sum prod"),
+)
+@model(
+    "a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=None",
+    "jax.numpy.nansum",
+    "jax.numpy.nanprod",
+)
 @model("a, axis=None, dtype=None, out=None, keepdims=False, *, where=None", "jax.numpy.mean", "jax.numpy.nanmean")
-@model("a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None, correction=None, mean=None",
-       *names("jax.numpy", "std var"))
-@model("a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where=None",
-       *names("jax.numpy", "nanstd nanvar"))
+@model(
+    "a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None, correction=None, mean=None",
+    *names("jax.numpy", "std var"),
+)
+@model("a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where=None", *names("jax.numpy", "nanstd nanvar"))
 @model(f"a, axis=None, out=None, keepdims=False, {_WHERE}", *names("jax.numpy", "max min amax amin nanmax nanmin"))
 @model("a, axis=None, out=None, keepdims=False, *, where=None", *names("jax.numpy", "all any"))
 @model("a, axis=None, out=None, overwrite_input=False, keepdims=False", *names("jax.numpy", "median nanmedian"))
@@ -149,8 +155,11 @@ def index_dtype(call: Call) -> str:
     return "int64" if call.ctx.x64 else "int32"
 
 
-@model("a, axis=None, b=None, keepdims=False, return_sign=False, where=None",
-       "jax.nn.logsumexp", "jax.scipy.special.logsumexp")
+@model(
+    "a, axis=None, b=None, keepdims=False, return_sign=False, where=None",
+    "jax.nn.logsumexp",
+    "jax.scipy.special.logsumexp",
+)
 def logsumexp(call: Call) -> Value:
     value = array(call, "a")
     weights = as_array(call["b"])

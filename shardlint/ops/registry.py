@@ -240,9 +240,9 @@ def find_model(qualname: str) -> Model | None:
 
 #: NumPy functions that take what their twins refuse. (All promote dtypes by rules of their own.)
 _LENIENT = frozenset(
-    f"numpy.{name}" for name in
-    """tril triu diff convolve correlate squeeze argsort sort argpartition partition take quantile percentile
-    nanquantile nanpercentile""".split()
+    f"numpy.{name}"
+    for name in """tril triu diff convolve correlate squeeze argsort sort argpartition partition take
+    quantile percentile nanquantile nanpercentile""".split()
 )
 
 

@@ -9,8 +9,10 @@ from shardlint.ops.registry import Call, OpError, is_none, model
 from shardlint.values import Dimension, Value
 
 
-@model("data, segment_ids, num_segments=None, indices_are_sorted=False, unique_indices=False, bucket_size=None, "
-       "mode=None", *names("jax.ops", "segment_sum segment_prod segment_max segment_min"))
+@model(
+    "data, segment_ids, num_segments=None, indices_are_sorted=False, unique_indices=False, bucket_size=None, mode=None",
+    *names("jax.ops", "segment_sum segment_prod segment_max segment_min"),
+)
 def segment(call: Call) -> Value:
     """``num_segments`` results; the ids name the segment of each row of the data."""
     data, ids = array(call, "data"), array(call, "segment_ids")

@@ -146,8 +146,10 @@ _DILATED = ("lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=
 
 @model(_DILATED, "jax.lax.conv_general_dilated")
 @model("lhs, rhs, window_strides, padding, precision=None, preferred_element_type=None", "jax.lax.conv")
-@model("lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=None, preferred_element_type=None",
-       "jax.lax.conv_with_general_padding")
+@model(
+    "lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=None, preferred_element_type=None",
+    "jax.lax.conv_with_general_padding",
+)
 def convolution(call: Call) -> Value:
     """Input (batch, features, space…), kernel (out, in, space…) in the order that ``dimension_numbers`` says."""
     lhs, rhs = array(call, "lhs"), array(call, "rhs")
@@ -225,8 +227,11 @@ def _check_features(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout
         raise OpError("ST206", f"{call.name}: {out.constant} output features in {groups} groups")
 
 
-@model("lhs, rhs, strides, padding, rhs_dilation=None, dimension_numbers=None, transpose_kernel=False, precision=None, "
-       "preferred_element_type=None, use_consistent_padding=False", "jax.lax.conv_transpose")
+@model(
+    "lhs, rhs, strides, padding, rhs_dilation=None, dimension_numbers=None, transpose_kernel=False, precision=None, "
+    "preferred_element_type=None, use_consistent_padding=False",
+    "jax.lax.conv_transpose",
+)
 def convolution_transpose(call: Call) -> Value:
     """Input (batch, space…, features), kernel (space…, in, out) unless ``dimension_numbers`` say otherwise."""
     lhs, rhs = array(call, "lhs"), array(call, "rhs")
@@ -274,8 +279,11 @@ def _transposed(size: Size, stride: Size, window: Size | None,
     return Size.maximum((size - 1) * stride + low + high - window + 2, ZERO)
 
 
-@model("lhs, filter_shape, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None, "
-       "precision=None, preferred_element_type=None", "jax.lax.conv_general_dilated_patches")
+@model(
+    "lhs, filter_shape, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None, "
+    "precision=None, preferred_element_type=None",
+    "jax.lax.conv_general_dilated_patches",
+)
 def patches(call: Call) -> Value:
     """Every window as features of one place."""
     lhs = array(call, "lhs")
@@ -293,8 +301,11 @@ def patches(call: Call) -> Value:
     return with_dims(out, _slid(call, lhs, layout, windows, features))
 
 
-@model("operand, init_value, computation, window_dimensions, window_strides=None, padding='VALID', base_dilation=None, "
-       "window_dilation=None", "jax.lax.reduce_window")
+@model(
+    "operand, init_value, computation, window_dimensions, window_strides=None, padding='VALID', base_dilation=None, "
+    "window_dilation=None",
+    "jax.lax.reduce_window",
+)
 def reduce_window(call: Call) -> Value:
     """One result for each window; window dimensions and strides name every dimension of the array."""
     if isinstance(call["operand"], SequenceValue):

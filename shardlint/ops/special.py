@@ -43,8 +43,10 @@ METHODS = {
 }  # fmt: skip
 
 
-@model("*args, **kwargs",
-       *[f"jax.scipy.stats.{name}.{method}" for name, methods in METHODS.items() for method in methods.split()])
+@model(
+    "*args, **kwargs",
+    *[f"jax.scipy.stats.{name}.{method}" for name, methods in METHODS.items() for method in methods.split()],
+)
 def distribution(call: Call) -> Value:
     """Densities and their relatives: all arguments broadcast."""
     args, kwargs = call["args"], call["kwargs"]

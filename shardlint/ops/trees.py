@@ -186,7 +186,13 @@ def partial(call: Call) -> Value:
 @model("outer_treedef, inner_treedef, pytree_to_transpose", *_names("transpose"))
 @model("f, tree, *rest, is_leaf=None, is_leaf_takes_path=False, none_is_leaf=False", *_names("map_with_path"))
 @model("tree, **kwargs", "jax.tree_util.keystr", "jax.tree_util.treedef_is_leaf", "jax.tree_util.treedef_tuple")
-@model("cls, *args, **kwargs", *names("jax.tree_util", "register_pytree_node register_pytree_with_keys register_static "
-                                      "register_pytree_node_class register_pytree_with_keys_class register_dataclass"))
+@model(
+    "cls, *args, **kwargs",
+    *names(
+        "jax.tree_util",
+        "register_pytree_node register_pytree_with_keys register_static "
+        "register_pytree_node_class register_pytree_with_keys_class register_dataclass",
+    ),
+)
 def structure(call: Call) -> Value:
     return Unknown(f"what {call.name} gives is not followed")

@@ -1,10 +1,10 @@
 """Shape strings to syntax trees, in our own dialect and in jaxtyping's.
 
-    shape   := dim*  [pending]                 separated by spaces
-    dim     := size ('/' axis)*
-    size    := expr | '_' | '_'NAME | '...' | '*'NAME | '#'expr
-    expr    := NAME/INT with + - * // % and parentheses, without spaces
-    pending := '{U:' axis (',' axis)* '}'
+shape   := dim*  [pending]                 separated by spaces
+dim     := size ('/' axis)*
+size    := expr | '_' | '_'NAME | '...' | '*'NAME | '#'expr
+expr    := NAME/INT with + - * // % and parentheses, without spaces
+pending := '{U:' axis (',' axis)* '}'
 """
 
 from __future__ import annotations
@@ -226,9 +226,7 @@ def _parse_jaxtyping(text: str) -> Shape:
     dims = tuple(_jaxtyping_dim(text, match.start(), match.group()) for match in re.finditer(r"\S+", text))
     second = [d for d in dims if d.kind == "variadic"][1:]
     if second:
-        raise ShapeSyntaxError(
-            "a second dimension that matches any number of dimensions", text, second[0].span.start
-        )
+        raise ShapeSyntaxError("a second dimension that matches any number of dimensions", text, second[0].span.start)
     return Shape(dims, (), text, "jaxtyping")
 
 

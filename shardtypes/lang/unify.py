@@ -53,7 +53,9 @@ class Bindings:
         """Bind the ``*name`` of a shape."""
         self._bind(self.variadics, name, sizes)
 
-    def _bind(self, table: dict[str, object] | dict[str, Size] | dict[str, tuple[Size | None, ...]], name: str, value: object) -> None:  # noqa: E501 - one signature
+    def _bind(
+        self, table: dict[str, object] | dict[str, Size] | dict[str, tuple[Size | None, ...]], name: str, value: object
+    ) -> None:
         if name in table:
             raise ValueError(f"{name} is already bound to {table[name]}")
         table[name] = value  # type: ignore[assignment]

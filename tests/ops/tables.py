@@ -67,8 +67,10 @@ def case(prefix: str, names: str, *args: st.SearchStrategy[object], drawn: st.Se
     arguments = drawn
     if arguments is None:
         arguments = st.tuples(st.tuples(*args), st.fixed_dictionaries(kwargs)).map(
-            lambda pair: ([arg for arg in pair[0] if arg is not ABSENT],
-                          {key: arg for key, arg in pair[1].items() if arg is not ABSENT})
+            lambda pair: (
+                [arg for arg in pair[0] if arg is not ABSENT],
+                {key: arg for key, arg in pair[1].items() if arg is not ABSENT},
+            )
         )
     rows = []
     for name in names.split():
