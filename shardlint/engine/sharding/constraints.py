@@ -102,4 +102,7 @@ def _place(
             break
         if site.qualname in _RESHARD and not explicit.check_types(site, one, operand):
             break
+    own = sharding.mesh if isinstance(sharding, ShardingValue) else site.frame.mesh
+    if site.qualname in _CONSTRAINT and explicit.mixed(own):
+        return value  # the type that it has says nothing of automatic axes
     return placements.note(site, checks.placed(value, sharding, site.frame.mesh), sharding)

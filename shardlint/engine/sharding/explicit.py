@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 
-def in_force(frame: Frame) -> MeshValue | None:
-    """The mesh in force, if it has explicit axes."""
-    return frame.mesh if explicit_axes(frame.mesh) else None
-
-
 def of_function(it: Interpreter, closure: Frame) -> MeshValue | None:
     """The mesh that a function runs on which is checked by itself: the one that its module puts in force for good, else
     the one of the settings.
@@ -72,10 +67,24 @@ def believed(it: Interpreter, mesh: MeshValue, value: ArrayValue) -> ArrayValue:
     return replace(value, dims=dims, mesh=mesh, marks=value.marks if split else value.marks | {UNPLACED})
 
 
+def mixed(mesh: MeshValue | None) -> bool:
+    """Whether some axes of the mesh are explicit and some automatic."""
+    return mesh is not None and {"Explicit", "Auto"} == set(mesh.types or ())
+
+
 def check_constraint(site: Site, value: ArrayValue, sharding: Value, operand: ir.Expr | None) -> bool:
-    """``with_sharding_constraint`` where all axes are explicit: it does not move anything, it asserts. False after a
-    report."""
+    """``with_sharding_constraint`` where axes are explicit: it moves nothing. Where all of them are it asserts,
+    beside automatic axes it may name none of them. False after a report."""
     spec, mesh = spec_of(sharding), site.frame.mesh
+    own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
+    if spec is not None and mixed(own) and not value.manual:
+        typed = explicit_axes(own) or {}
+        wrong = next((axis for entry in spec.entries or () for axis in entry or () if axis in typed), None)
+        if wrong is not None:
+            at = site.place(spec, operand)
+            text = f"{site.name}: {wrong} is an explicit axis, {shown(spec)} may name automatic ones only; use jax.sharding.reshard"  # noqa: E501 - one sentence
+            site.report("ST313", at, text, site.origin(spec, at))
+        return wrong is None
     if spec is None or spec.entries is None or mesh is None or set(mesh.types or ()) != {"Explicit"}:
         return True
     if value.mesh != mesh or not placed(value) or value.dims is None or None in spec.entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardlint.ops.arrays import ONE
-from shardlint.ops.registry import is_none, static_bool, static_int
+from shardlint.ops.registry import is_none, static_bool, static_int, static_str
 from shardlint.ops.sharding.base import names as qualified
 from shardlint.ops.sharding.contraction import letters_of
 from shardlint.ops.sharding.elementwise import FUNCTIONS as ELEMENTWISE
@@ -139,11 +139,11 @@ def last(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return [dim.axes for dim in source.dims]
 
 
-def _check_whole(op: GlobalOp, source: ArrayValue, k: int) -> None:
+def _check_whole(op: GlobalOp, source: ArrayValue, k: int, operand: int = 0) -> None:
     axes = (source.dims or ())[k].axes
     if axes:
         why = f"dimension {k} of {op.text(source)} is split over {'/'.join(axes)}: reshard it before"
-        raise op.refused(why, 0)
+        raise op.refused(why, operand)
 
 
 def same_place(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -248,6 +248,20 @@ def middle(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return None
 
 
+def searched(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+    """``searchsorted(a, v)``: by default it gathers from ``a`` for each element of ``v``, neither of them split."""
+    if len(op.operands) != 2 or not is_none(op.call.get("sorter")):
+        return None
+    vector, values = (operand.dims for operand in op.operands)
+    if static_str(op.call.get("method")) not in ("scan", "scan_unrolled") or not vector or not values:
+        return None  # of a scalar some releases take it
+    for number, dims in enumerate((vector, values)):
+        for k, dim in enumerate(dims):
+            if dim.size != ONE:
+                _check_whole(op, op.operands[number], k, number)
+    return None
+
+
 def hot(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``one_hot``: a new dimension, last."""
     axis = static_int(op.call.get("axis"))
@@ -297,3 +311,4 @@ rule(qualified(_JNP, "zeros_like ones_like empty_like full_like"), like)
 rule([f"{_NN}.one_hot"], hot)
 rule([f"{_JNP}.tile"], tiled)
 rule([f"{_JNP}.median"], middle)
+rule([f"{_JNP}.searchsorted"], searched)

@@ -6,6 +6,7 @@ What some release refuses though it is linear (scaling, a mean) is not judged: o
 
 from __future__ import annotations
 
+from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import names
 from shardlint.ops.sharding.contraction import letters_of
@@ -51,14 +52,17 @@ def kept(op: GlobalOp) -> bool:
         return False
     if kind == "multiply" and len(parts) == 2:
         raise _wrong(op, parts[0], ", and so does what it is multiplied by")
+    if op.heedless:  # sums and transposes, unless it takes a diagonal
+        letters = letters_of(op.call, op.operands)
+        return letters is not None and len(set(letters[0][0])) == len(letters[0][0])
     if name in _REFUSED:
         raise _wrong(op, parts[0], "")
     return name in _KEPT and not others and len({operand.pending for operand in op.operands}) == 1
 
 
 def check_asked(op: GlobalOp) -> None:
-    """``out_sharding=P(…, unreduced={…})`` of a contraction: over those axes the contracted dimensions are split, and
-    over no others. Raises OpError where JAX refuses."""
+    """``out_sharding=P(…, unreduced={…})`` of a contraction: over those axes the contracted dimensions of both
+    operands are split, and over no others. Raises OpError where JAX refuses."""
     asked = op.call.get("out_sharding")
     spec = asked.spec if isinstance(asked, ShardingValue) else asked
     if not isinstance(spec, SpecValue) or not spec.unreduced or op.call.qualname not in _CONTRACTIONS:
@@ -66,17 +70,25 @@ def check_asked(op: GlobalOp) -> None:
     letters = letters_of(op.call, op.operands) if len(op.operands) == 2 else None
     if letters is None or any(operand.dims is None for operand in op.operands):
         return
-    split: list[set[str]] = []
-    for one, operand in zip(letters[0], op.operands, strict=True):
-        gone = [dim for letter, dim in zip(one, operand.dims or (), strict=True) if letter not in letters[1]]
-        if any(dim.axes is None for dim in gone):
-            return
-        split.append({axis for dim in gone for axis in dim.axes or ()})
-    if not spec.unreduced <= split[0] | split[1] or (split[0] == split[1] != spec.unreduced):
-        axes, over = (", ".join(sorted(some)) for some in (spec.unreduced, split[0] | split[1]))
-        texts = " and ".join(_text(operand) for operand in op.operands)
-        why = f"out_sharding leaves a sum over {axes} to be done, but {texts} are contracted over what is {f'split over {over}' if over else 'not split'}"  # noqa: E501 - one sentence
-        raise op.refused(why)
+    gone = [
+        {letter: dim for letter, dim in zip(one, operand.dims or (), strict=True) if letter not in letters[1]}
+        for one, operand in zip(letters[0], op.operands, strict=True)
+    ]
+    dims = [dim for one in gone for dim in one.values()]
+    if gone[0].keys() != gone[1].keys() or any(dim.axes is None or dim.size == ONE for dim in dims):
+        return
+    over = sorted({axis for dim in dims for axis in dim.axes or ()})
+    alike = all(dim.axes == gone[1][letter].axes for letter, dim in gone[0].items())
+    if alike and set(over) == spec.unreduced:
+        return
+    texts = " and ".join(_text(operand) for operand in op.operands)
+    split = f"split over {', '.join(over)}" if over else "not split"
+    found = (
+        f"{texts} are not split alike over what is contracted"
+        if not alike
+        else f"{texts} are contracted over what is {split}"
+    )
+    raise op.refused(f"out_sharding leaves a sum over {', '.join(sorted(spec.unreduced))} to be done, but {found}")
 
 
 def _wrong(op: GlobalOp, number: int, why: str) -> OpError:
