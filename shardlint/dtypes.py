@@ -243,7 +243,7 @@ def is_kind(name: str | None, *kinds: str) -> bool | None:
     return answers.pop() if len(answers) == 1 else None
 
 
-def inexact(name: str | None, weak: bool = False, x64: bool = False) -> str | None:
+def inexact(name: str | None, x64: bool = False) -> str | None:
     """The dtype in which JAX computes ``exp``, ``mean`` and the like: floats stay, ints become float32."""
     if name is None:
         return None
@@ -252,13 +252,6 @@ def inexact(name: str | None, weak: bool = False, x64: bool = False) -> str | No
     if KIND_OF[name] in ("floating", "complex"):
         return name
     return "float64" if x64 else "float32"
-
-
-def compatible(a: str | None, b: str | None) -> bool:
-    """False only where no dtype fits both names."""
-    if a is None or b is None or a == b:
-        return True
-    return bool(members(a) & members(b))
 
 
 ALIASES = {"float": "float32", "int": "int32", "complex": "complex64", "bool_": "bool", "half": "float16"}

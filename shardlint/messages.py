@@ -51,10 +51,6 @@ def unreadable(path: str, reason: str) -> str:
     return f"{path}: cannot be read: {reason}; the other files were checked"
 
 
-def no_python_files(paths: Iterable[str]) -> str:
-    return f"no Python files found under {', '.join(paths)}"
-
-
 def crashed(path: str, error: BaseException) -> str:
     return (
         f"{path}: shardlint itself failed here: {type(error).__name__}: {error}; this file was not checked fully, "

@@ -101,12 +101,12 @@ def suppressed(
                 extra.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, place))
             elif complete and code in selection.codes and code not in _OWN and (comment.line, code) not in used:
                 text = messages.unused_suppression(code)
-                fix = _removal(comment, place) if len(comment.codes) == 1 else None
+                fix = _removal(place) if len(comment.codes) == 1 else None
                 extra.append(Diagnostic(UNUSED, _OWN[UNUSED], text, place, fix=fix))
     return kept, extra
 
 
-def _removal(comment: ir.Suppression, place: Place) -> Fix:
+def _removal(place: Place) -> Fix:
     return Fix("remove the suppression", "safe", (Edit(place, ""),))
 
 

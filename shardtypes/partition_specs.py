@@ -16,15 +16,12 @@ from shardtypes.lang import Shape
 from shardtypes.logical_axes import resolve_axes
 from shardtypes.meshes import current_mesh
 from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
+from shardtypes.spec import partition_spec
 
 
 def spec_of(shape: Shape) -> PartitionSpec:
     """The PartitionSpec of an annotation under the logical rules in force. ``ValueError`` for an open rank."""
-    if shape.rank is None:
-        raise ValueError(f"'{shape}' matches any number of dimensions, so it has no PartitionSpec: name the dimensions")
-    axes = resolve_axes(shape)
-    entries = [a[0] if len(a) == 1 else (a or None) for a in axes]
-    return PartitionSpec(*entries, unreduced=set(shape.pending)) if shape.pending else PartitionSpec(*entries)
+    return partition_spec(shape, resolve_axes(shape))
 
 
 def _prefix(container: type, item: Any) -> Any:

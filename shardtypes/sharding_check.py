@@ -154,7 +154,7 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
             return AGREES
         if type(sharding) is SingleDeviceSharding:
             return SKIPPED + NO_MESH
-        return _compare_unnamed(spec, declared, value, sharding)
+        return _compare_unnamed(declared, sharding)
     unknown = unknown_axis(spec, declared, {**sizes, **view.bound})
     if unknown:
         return unknown
@@ -180,7 +180,7 @@ def axes_in(declared: Sequence[Claim]) -> set[str]:
     return {axis for axes in declared for axis in axes or ()}
 
 
-def _compare_unnamed(spec: ArraySpec, declared: Sequence[Claim], value: Any, sharding: Any) -> str:
+def _compare_unnamed(declared: Sequence[Claim], sharding: Any) -> str:
     """A sharding without axis names, and no mesh: only 'replicated' can be compared."""
     if sharding.is_fully_replicated:
         if axes_in(declared):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from shardtypes.errors import ShapeStringError
-from shardtypes.lang import Dim, Shape, ShapeSyntaxError, Size, parse
+from shardtypes.lang import Dim, Shape, ShapeSyntaxError, parse
 
 if TYPE_CHECKING:
     from jax.sharding import PartitionSpec
@@ -106,7 +107,8 @@ class ShapeSpec:
 
     def partition_spec(self) -> PartitionSpec:
         """The ``PartitionSpec`` of the same rank, without regard to any logical rules."""
-        return partition_spec(self.parsed)
+        shape = self.parsed
+        return partition_spec(shape, [dim.axes for dim in shape.dims])
 
 
 @lru_cache(maxsize=4096)
@@ -124,18 +126,13 @@ def shape_of(spec: ShapeSpec | Shape | Text) -> Shape:
     return parse_text(spec)
 
 
-def partition_spec(shape: Shape) -> PartitionSpec:
-    """The ``PartitionSpec`` that a shape declares; a shape of open rank has none (``ValueError``)."""
+def partition_spec(shape: Shape, axes: Sequence[tuple[str, ...]]) -> PartitionSpec:
+    """The ``PartitionSpec`` of a shape whose dimensions are split over ``axes``. ``ValueError`` for an open rank."""
     from jax.sharding import PartitionSpec
 
     if shape.rank is None:
         raise ValueError(f"'{shape}' matches any number of dimensions, so it has no PartitionSpec: name the dimensions")
-    entries = [dim.axes[0] if len(dim.axes) == 1 else (dim.axes or None) for dim in shape.dims]
+    entries = [names[0] if len(names) == 1 else (names or None) for names in axes]
     if shape.pending:
         return PartitionSpec(*entries, unreduced=set(shape.pending))
     return PartitionSpec(*entries)
-
-
-def plain_name(size: Size | None) -> str | None:
-    """The name, if the size is one."""
-    return None if size is None else size.symbol_name

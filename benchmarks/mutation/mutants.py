@@ -74,7 +74,7 @@ def mutants(program: Program, families: Sequence[str], seed: int, each: int) -> 
     chosen = []
     for module, source in program.sources.items():
         sites: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
-        for mutant in _all_mutants(program, module, source, families):
+        for mutant in _all_mutants(module, source, families):
             sites[mutant.function, mutant.operator].append(mutant)
         for (function, operator), group in sites.items():
             drawn = random.Random(f"{seed} {program.name} {module} {function} {operator}")
@@ -82,7 +82,7 @@ def mutants(program: Program, families: Sequence[str], seed: int, each: int) -> 
     return sorted(chosen, key=lambda m: (m.module, m.lines, m.operator, m.what))
 
 
-def _all_mutants(program: Program, module: str, source: bytes, families: Sequence[str]) -> list[Mutant]:
+def _all_mutants(module: str, source: bytes, families: Sequence[str]) -> list[Mutant]:
     wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     finder = _Sites(source, families)
     wrapper.visit(finder)

@@ -116,7 +116,7 @@ def markdown(results: Results) -> str:
         lines += _tools(family, wrong, results)
         if family == "sharding":
             lines += _groups(wrong, results)
-        lines += _operators(family, wrong, results)
+        lines += _operators(wrong, results)
     return "\n".join(lines)
 
 
@@ -158,7 +158,7 @@ def _groups(wrong: list[Case], results: Results) -> list[str]:
     return [*lines, ""]
 
 
-def _operators(family: str, wrong: list[Case], results: Results) -> list[str]:
+def _operators(wrong: list[Case], results: Results) -> list[str]:
     tools = list(results.catches)
     lines = [f"| operator | wrong | {' | '.join(tools)} |", f"|---|---|{'---|' * len(tools)}"]
     for operator in sorted({c.mutant.operator for c in wrong if c.mutant}):

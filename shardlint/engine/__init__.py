@@ -18,7 +18,8 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.elsewhere import views_of
-from shardlint.engine.sharding.manual import Region, annotated_axes, entered, own_view
+from shardlint.engine.sharding.manual import Region, annotated_axes, own_view
+from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.signatures import says_axes
 from shardlint.engine.shown import shown
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
@@ -192,7 +193,7 @@ class run:
                     continue
                 known |= strings._names(it, type_)
             if isinstance(type_, ArrayType) and rank is not None:
-                _open_rank(it, frame, type_, rank)
+                _open_rank(frame, type_, rank)
             frame.variables[param.name] = parameter_value(it, frame, param, type_)
             if isinstance(type_, ArrayType) and rank is not None and alone:
                 frame.variables[param.name] = _told_apart(frame.variables[param.name], type_)
@@ -246,7 +247,7 @@ def _constants(facts: Facts, around: Frame, names: Iterable[str]) -> Facts:
     return facts
 
 
-def _open_rank(it: Interpreter, frame: Frame, type_: ArrayType, rank: int) -> None:
+def _open_rank(frame: Frame, type_: ArrayType, rank: int) -> None:
     """Let the ``*name`` of a parameter stand for ``rank`` dimensions."""
     for dim in type_.shape.dims if type_.shape is not None else ():
         name = dim.name or "..."

@@ -16,7 +16,7 @@ from shardlint.engine.types import (
     Type,
     UnionType,
 )
-from shardlint.values import ClassValue, ExternalValue, FunctionValue
+from shardlint.values import ClassValue, ExternalValue
 from shardtypes.lang import Shape, ShapeSyntaxError, parse
 
 if TYPE_CHECKING:
@@ -262,6 +262,3 @@ class Definition:
 
     def __init__(self, expr: ir.Expr, module: str) -> None:
         self.expr, self.module = expr, module
-
-
-StaticThing = ClassValue | FunctionValue | ExternalValue | Definition | None

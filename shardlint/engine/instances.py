@@ -221,7 +221,7 @@ def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
         found = find_method(cls, "__init__")
         if found is not None and not found[0].decorators and found[0].params:
             it.left = None
-            in_place(it, frame, _method(it, *found), _assumed(it, frame, found, instance), -1)
+            in_place(it, frame, _method(it, *found), _assumed(it, found, instance), -1)
             instance = it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else instance
     except StepLimit:
         return ()
@@ -235,9 +235,7 @@ def _lasting(it: Interpreter, instance: InstanceValue) -> _Fields:
     return tuple((n, value) for n, value in instance.fields if n not in written and n not in overridden)
 
 
-def _assumed(
-    it: Interpreter, frame: Frame, found: tuple[ir.Function, ClassValue], instance: InstanceValue
-) -> dict[str, Value]:
+def _assumed(it: Interpreter, found: tuple[ir.Function, ClassValue], instance: InstanceValue) -> dict[str, Value]:
     """Any arguments that the annotations allow."""
     node, owner = found
     bound: dict[str, Value] = {node.params[0].name: instance}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.conditions import meaning
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding.manual import ranked
+from shardlint.engine.sharding.manual_entry import ranked
 from shardlint.imports import imported
 from shardlint.values import (
     ArrayValue,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import specs
-from shardlint.engine.sharding.manual import displayed
+from shardlint.engine.sharding.manual_entry import displayed
 from shardlint.ops.sharding.state import sharded
 from shardlint.values import (
     ArrayValue,

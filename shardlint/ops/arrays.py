@@ -114,10 +114,6 @@ def shown_size(size: Size | None) -> str:
     return format_shape([size])
 
 
-def rank_text(rank: int) -> str:
-    return "a scalar" if rank == 0 else f"{rank} dimension{'s' if rank > 1 else ''}"
-
-
 def different(ctx: OpContext, a: Size | None, b: Size | None) -> dict[str, int] | None:
     """A witness if the sizes certainly differ for some call, else None."""
     if a is None or b is None:
@@ -265,7 +261,7 @@ def axis_error(call: Call, axis: int, operand: ArrayValue, rank: int) -> NoRetur
 
 def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) -> int:
     """An axis argument, made non-negative. Raises UnknownArgument where it or the rank is not known."""
-    refuse_non_axis(call, value, operand)
+    _refuse_non_axis(call, value)
     axis = static_int(value)
     if axis is None or rank is None or (call.ctx.numpy and rank == 0 and axis in (0, -1)):
         raise UnknownArgument  # NumPy reduces a scalar along its first axis
@@ -292,7 +288,7 @@ _ELEMENTWISE_TWINS = {"min": "minimum", "max": "maximum", "amin": "minimum", "am
                       "all": "logical_and", "sum": "add"}  # fmt: skip
 
 
-def refuse_non_axis(call: Call, value: Value, operand: ArrayValue) -> None:
+def _refuse_non_axis(call: Call, value: Value) -> None:
     """An array where an axis belongs fails for every call: ``jnp.min(a, b)``."""
     is_float = isinstance(value, Literal) and isinstance(value.value, (float, complex))
     is_array = isinstance(value, ArrayValue) and (value.dims != () or dtypes.is_kind(value.dtype, "floating") is True)

@@ -181,7 +181,7 @@ def _select(value: ArrayValue, items: list[Value], needed: int, ctx: OpContext) 
                 position += 1
             result.closed = result.at is not None
         elif isinstance(item, SliceValue):
-            result.add(_sliced(value, value.dims[position], item))
+            result.add(_sliced(value.dims[position], item))
             position += 1
         elif isinstance(item, ArrayValue):
             position += _advance(value, position, item, result, ctx)
@@ -213,7 +213,7 @@ def _advance(value: ArrayValue, position: int, item: ArrayValue, result: _Result
     return len(item.dims)
 
 
-def _sliced(value: ArrayValue, dim: Dimension, item: SliceValue) -> Dimension:
+def _sliced(dim: Dimension, item: SliceValue) -> Dimension:
     if all(is_none(part) for part in (item.lower, item.upper, item.step)):
         return dim
     exact = _exact_length(dim, item)

@@ -146,7 +146,7 @@ def isin(call: Call) -> Value:
     return with_dtype(cleared(array(call, "element")), "bool")
 
 
-def _found(call: Call, rank: int | None) -> Size | None:
+def _found(call: Call) -> Size | None:
     """The number of elements asked for with ``size=``; otherwise it depends on values."""
     return None if is_none(call["size"]) else size_of(call["size"])
 
@@ -156,7 +156,7 @@ def nonzero(call: Call) -> Value:
     """Positions of what is not zero: as many as ``size`` says, or as there happen to be."""
     value = array(call, "a")
     rank = None if value.dims is None else len(value.dims)
-    count = Dimension(_found(call, rank), ())
+    count = Dimension(_found(call), ())
     vector = ArrayValue((count,), index_dtype(call), pending=cleared(value).pending)
     if call.last == "flatnonzero":
         return vector
@@ -178,7 +178,7 @@ def unique(call: Call) -> Value:
     empty = value.dims is None or any(dim.size == 0 for dim in value.dims)
     if not plain or empty or not is_none(call["axis"]):
         raise UnknownArgument
-    out = ArrayValue((Dimension(_found(call, None), ()),), None, pending=cleared(value).pending)
+    out = ArrayValue((Dimension(_found(call), ()),), None, pending=cleared(value).pending)
     return with_dtype(out, None if value.weak else value.dtype)
 
 

@@ -71,10 +71,6 @@ class Bindings:
             table, name = self._trail.pop()
             del table[name]
 
-    def as_substitution(self) -> dict[str, Size]:
-        """The bindings as ``Size.substitute`` takes them."""
-        return dict(self.sizes)
-
 
 def unify(
     shape: Shape,

@@ -173,7 +173,7 @@ def _on_leaves(
         try:
             models.refuse_replicated(array, one)
         except models.ReplicatedSum:
-            if not scaled_later(it, frame, at):
+            if not scaled_later(frame, at):
                 raise
     return _cast(change(array), one.name)
 

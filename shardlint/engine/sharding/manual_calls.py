@@ -14,7 +14,8 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import manual_exit
 from shardlint.engine.sharding.collectives import axis_names
-from shardlint.engine.sharding.manual import Region, at_border, by_spec, signature_view, tracked
+from shardlint.engine.sharding.manual import Region, signature_view, tracked
+from shardlint.engine.sharding.manual_entry import at_border, by_spec
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint.engine.plain import operand
-from shardlint.engine.sharding.manual import ranked
+from shardlint.engine.sharding.manual_entry import ranked
 from shardlint.engine.trees import children
 from shardlint.ops.registry import MODELS, Call, OpContext
 from shardlint.ops.sharding.base import Op, adopted, computed

@@ -21,8 +21,6 @@ from shardtypes.lang import Size
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-VMAP = "jax.vmap"
-
 
 @dataclass(frozen=True, slots=True)
 class Naming:

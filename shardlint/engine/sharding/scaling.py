@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.walking import walk
-
-if TYPE_CHECKING:
-    from shardlint.engine.interpreter import Interpreter
 
 _SCALING = frozenset({"/", "//", "*"})
 _FUNCTIONS = frozenset({"divide", "true_divide", "multiply", "scale", "map", "tree_map"})
 
 
-def scaled_later(it: Interpreter, frame: Frame, at: int) -> bool:
+def scaled_later(frame: Frame, at: int) -> bool:
     """Whether the call at ``at``, or a name that it is assigned to, is an operand of a division or a product."""
     node = frame.function.node if frame.function is not None else None
     body: object = node.body if node is not None else ()

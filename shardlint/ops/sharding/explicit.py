@@ -173,7 +173,7 @@ def _placed(op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule) 
     split = _whole(op, bare) if split is None and bare.dims is not None else split
     if split is None:
         return bare
-    _check_twice(op, bare, split)
+    _check_twice(op, split)
     dims = tuple(Dimension(d.size, axes, d.label) for d, axes in zip(bare.dims or (), split, strict=True))
     on_mesh = not op.operands or any(o.mesh is not None for o in op.operands)
     certain = not op.operands or any(placed(o) for o in op.operands)
@@ -181,7 +181,7 @@ def _placed(op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule) 
     return replace(bare, dims=dims, mesh=op.mesh if on_mesh else None, marks=marks)
 
 
-def _check_twice(op: GlobalOp, out: ArrayValue, split: list[Axes]) -> None:
+def _check_twice(op: GlobalOp, split: list[Axes]) -> None:
     named = [axis for axes in split for axis in axes or ()]
     twice = next((axis for axis in named if named.count(axis) > 1), None)
     if twice is not None:
