@@ -21,6 +21,12 @@ class Candidate:
     path: Path
     module: str
 
+    @property
+    def folder(self) -> Path:
+        """The folder from which the module is imported by its name."""
+        own = self.path.parent if self.path.stem == "__init__" else self.path
+        return own.parents[self.module.count(".")]
+
 
 def candidates(packages: Sequence[str], root: Path) -> Iterator[Candidate]:
     """The files of the packages that are worth importing, in a fixed order; none of a package that never mentions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -43,18 +44,19 @@ class AnnotatedModule(pytest.File):
     """A module of a chosen package, as the collector of its annotated functions."""
 
     module: str
+    folder: Path
 
     @classmethod
     def of(cls, parent: pytest.Collector, candidate: Candidate) -> AnnotatedModule:
         """The collector of a candidate file."""
         node: AnnotatedModule = cls.from_parent(parent, path=candidate.path)
-        node.module = candidate.module
+        node.module, node.folder = candidate.module, candidate.folder
         return node
 
     def collect(self) -> Iterator[pytest.Item]:
         """Import the module and yield an item for each annotated function, in the order of their names."""
         try:
-            module = importlib.import_module(self.module)
+            module = _imported(self.module, self.folder)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may do anything; its item says what it did
             item = Trace.of(self, Found("import", importlib.import_module, self.module), Example())
             item.broken = f"{self.module} does not import: {type(error).__name__}: {error}"
@@ -65,6 +67,18 @@ class AnnotatedModule(pytest.File):
             for number, example in enumerate(ways, 1):
                 name = found.name if len(ways) == 1 else f"{found.name}[{number}]"
                 yield Trace.of(self, Found(name, found.function, found.qualified), example)
+
+
+def _imported(name: str, folder: Path) -> types.ModuleType:
+    """The module. What is not installed, and nothing has put on the path yet, is found where it lies, as pytest finds
+    the folders of tests when it comes to them."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise
+    sys.path.append(str(folder))
+    return importlib.import_module(name)
 
 
 class Trace(pytest.Item):

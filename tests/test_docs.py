@@ -43,7 +43,9 @@ def commands(body: str) -> Iterator[Command]:
 def run(line: str, cwd: Path) -> str:
     """The command's output, without what changes from run to run and without blank space at the ends of lines."""
     tool, *args = shlex.split(line)
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}", "COLUMNS": "100", "NO_COLOR": "1"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
+    if tool != "python":
+        env["PYTHONSAFEPATH"] = "1"  # as the command does, other than ``python -m``
     for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):  # where pytest sees a CI it does not shorten lines
         env.pop(name, None)
     done = subprocess.run(

@@ -175,6 +175,20 @@ def test_every_function_gets_its_verdict(project: pytest.Pytester, run: Run) -> 
 
 
 @pytest.mark.once
+def test_modules_that_nothing_put_on_the_path_are_found(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``pytest`` itself, unlike ``python -m pytest``, leaves the current folder out, and meets modules before tests."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    code = "from shardtypes import f32\ndef first(x: f32['B M']) -> f32['B']:\n    return x[:, 0]\n"
+    for name in ("alone.py", "pkg/__init__.py", "pkg/inner/model.py", "src/other/__init__.py"):
+        (pytester.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (pytester.path / name).write_text(code)
+    pytester.makepyfile(test_it="import alone\ndef test_it():\n    assert alone\n")
+    run("--shardtypes", "--shardtypes-devices=1", "-q").assert_outcomes(passed=5)
+
+
+@pytest.mark.once
 def test_selection(project: pytest.Pytester, run: Run) -> None:
     """By node id, by folder, by -k, by -m and by --deselect; a module named on the command line is checked as well."""
 
