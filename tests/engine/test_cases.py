@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from shardlint import ir
 from shardlint.engine import analyze
 from shardlint.ir import Module
 from shardlint.lower import lower
@@ -28,11 +27,6 @@ COMMENT = re.compile(r"\s*# expect: ([A-Z0-9, ]+)$")
 @cache
 def _lowered(source: bytes, name: str, path: str, package: bool) -> Module:
     return lower(source, name, path, package).module
-
-
-@cache
-def lowered(source: bytes, name: str, path: Path) -> ir.Module:
-    return lower(source, name.removesuffix(".__init__"), str(path), name.endswith("__init__")).module
 
 
 def found(root: Path, path: Path) -> Counter[tuple[int, str]]:
