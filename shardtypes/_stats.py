@@ -56,7 +56,7 @@ def declare_function(name: str, place: str) -> None:
 
 
 def count_function(name: str) -> None:
-    """Count one checked call of a function."""
+    """Count one call of a checked function, whatever comes of it."""
     if recording:
         with _lock:
             _counters.functions[name] += 1

@@ -52,12 +52,14 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
         return None
 
     def by_typeguard(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
         with at_site(site):
             try:
                 check_type_internal(value, annotation, memo)
             except TypeCheckError as error:
                 if getattr(error, "site", None) is None:
                     error.append_path_element(str(site))
+                error.__traceback__ = None  # the way through typeguard tells nobody anything
                 raise
             except (AttributeError, TypeError) as error:  # typeguard's own, as for some protocols
                 _stats.count_not_possible(f"typeguard cannot check {site}: {error}")

@@ -185,6 +185,8 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
+        if _stats.recording:
+            _stats.count_function(f"{function.__module__}.{checks.display}")
         plan = checks._plan or checks.plan
         table = current_table()
         view = current_view()
@@ -215,8 +217,6 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
             except BaseException as error:
                 table.fail(mark, error)
                 raise
-        if _stats.recording:
-            _stats.count_function(f"{function.__module__}.{checks.display}")
         return result
 
     checked.__shardtypes_checked__ = checks  # type: ignore[attr-defined]  # so that a second door does not check twice
@@ -231,6 +231,8 @@ def _wrap_coroutine(checks: _Checks) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return await function(*args, **kwargs)
+        if _stats.recording:
+            _stats.count_function(f"{function.__module__}.{checks.display}")
         plan, view = checks.plan, current_view()
         table = current_table()
         token = None
@@ -244,8 +246,6 @@ def _wrap_coroutine(checks: _Checks) -> Any:
             if plan.result is not None:
                 check, site = plan.result
                 check(result, table, view, site)
-            if _stats.recording:
-                _stats.count_function(f"{function.__module__}.{checks.display}")
             return result
         except BaseException as error:
             table.fail(mark, error)
@@ -268,11 +268,11 @@ def _wrap_generator(checks: _Checks) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
+        if _stats.recording:
+            _stats.count_function(f"{function.__module__}.{checks.display}")
         shared = None if checks.fresh else current_table()
         table = Table() if shared is None else shared.copy()
         _check_arguments(checks.plan, args, kwargs, table, current_view())
-        if _stats.recording:
-            _stats.count_function(f"{function.__module__}.{checks.display}")
         return start(function(*args, **kwargs), checks.plan.generator, table)
 
     checked.__shardtypes_checked__ = checks  # type: ignore[attr-defined]  # as above

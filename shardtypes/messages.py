@@ -91,7 +91,8 @@ def wrong_dtype(want: str, got: str, declared: str, actual: str) -> str:
 
 def wrong_rank(want: str, got: int, declared: str, actual: str) -> str:
     """Another number of dimensions than declared."""
-    return f"expected {want} dimensions, got {got}" + declared_actual(declared, actual)
+    plural = "" if want.split()[-1] == "1" else "s"
+    return f"expected {want} dimension{plural}, got {got}" + declared_actual(declared, actual)
 
 
 def other_dtype(dtype: Any) -> str:

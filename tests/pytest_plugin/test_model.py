@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -158,6 +159,22 @@ def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
     assert "model.layers.never" in page
     # What a test compiled is in the report whether or not it was right.
     assert "<td>all_reduce over t, 128 bytes, from " in page
+
+
+def test_a_failed_check_shows_the_users_lines_only(project: pytest.Pytester, run: Run) -> None:
+    """A call whose check fails was a call; the way through the checks is no part of the traceback."""
+    code = "\n    def made(w) -> Layer:\n        return Layer(w)\n"
+    project.makepyfile(**{"model/made": MODEL + code})
+    project.makepyfile(
+        test_made=HEAD + "\n    def test_made():\n        from model.made import made\n        made(jnp.asarray(X))\n"
+    )
+    result = run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E * made: the result, field 'w': dimension 1 is not sharded*", "annotated functions reached: 1 of *"]
+    )
+    result.stdout.no_fnmatch_line("  model.made.made (*")
+    assert [line for line in result.outlines if re.match(r"\S+\.py:\d+: ", line)] == ["test_made.py:11: ShardingError"]
 
 
 def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:
