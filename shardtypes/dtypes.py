@@ -384,45 +384,7 @@ class anydtype(ArrayDType):
     family = True
 
 
-ALL_DTYPES: tuple[type[ArrayDType], ...] = (
-    bool_,
-    bf16,
-    f16,
-    f32,
-    f64,
-    f8_e3m4,
-    f8_e4m3,
-    f8_e4m3b11fnuz,
-    f8_e4m3fn,
-    f8_e4m3fnuz,
-    f8_e5m2,
-    f8_e5m2fnuz,
-    f8_e8m0fnu,
-    f4_e2m1fn,
-    i2,
-    i4,
-    i8,
-    i16,
-    i32,
-    i64,
-    u2,
-    u4,
-    u8,
-    u16,
-    u32,
-    u64,
-    c64,
-    c128,
-    key,
-    floating,
-    integer,
-    signed,
-    unsigned,
-    complexfloating,
-    inexact,
-    number,
-    anydtype,
-)
+ALL_DTYPES: tuple[type[ArrayDType], ...] = tuple(ArrayDType.__subclasses__())
 
 # Reached by whoever uses an array type, so that plain strings work under typeguard without further ado.
 from shardtypes.typeguard_door import register_with_typeguard  # noqa: E402 - needs the classes above

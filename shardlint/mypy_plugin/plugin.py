@@ -33,6 +33,7 @@ from shardlint.mypy_plugin.fields import mark_tree
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.guard import Guard
+from shardlint.mypy_plugin.heads import mentions_annotations
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
     ANNOTATION,
@@ -52,7 +53,7 @@ from shardlint.mypy_plugin.names import (
     STATIC,
 )
 from shardlint.mypy_plugin.operations import Operations, public_name
-from shardlint.mypy_plugin.rewrite import fail_in, mentions_annotations, rewrite
+from shardlint.mypy_plugin.rewrite import fail_in, rewrite
 from shardlint.mypy_plugin.settings import read_settings
 from shardlint.mypy_plugin.variables import Variables
 

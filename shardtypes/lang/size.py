@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
+from shardtypes.lang import size_text
+
 Operation: TypeAlias = Literal["//", "min", "max"]
 Monomial: TypeAlias = "tuple[Atom, ...]"  # sorted, an atom repeated for each power
 MAX_WEIGHT = 2000
@@ -237,11 +239,11 @@ class Size:
         return Size, (dict(self.terms),)
 
     def __str__(self) -> str:
-        return _print(self)
+        return size_text.shown(self)
 
     def __repr__(self) -> str:
         if self._repr is None:
-            self._repr = _print_terms(self)
+            self._repr = size_text.shown_terms(self)
         return self._repr
 
     def divides_exactly(self, divisor: Size) -> Size | None:
@@ -422,40 +424,3 @@ def _lower_atom(atom: Atom) -> int | None:
 def _dominates(op: str, winner: Size, loser: Size) -> bool:
     difference = loser - winner if op == "min" else winner - loser
     return difference.is_nonnegative
-
-
-# --- printing --------------------------------------------------------------------------------------------------
-
-
-def _print(size: Size) -> str:
-    for atom in sorted(size.atoms):
-        if atom.op == "//":  # num - den*(num//den) is how a remainder is kept
-            numerator, divisor = atom.args
-            if size == numerator - divisor * Size({(atom,): 1}):
-                return f"{_operand(numerator)}%{_operand(divisor)}"
-    return _print_terms(size)
-
-
-def _print_terms(size: Size) -> str:
-    text = ""
-    for monomial, coefficient in sorted(size.terms, key=lambda t: (t[1] < 0, _order(t))):
-        factors = [_print_atom(a, alone=len(monomial) == 1 and abs(coefficient) == 1) for a in monomial]
-        if abs(coefficient) != 1 or not factors:
-            factors.insert(0, str(abs(coefficient)))
-        text += ("-" if coefficient < 0 else "+" if text else "") + "*".join(factors)
-    return text or "0"
-
-
-def _print_atom(atom: Atom, alone: bool) -> str:
-    if not atom.op:
-        return atom.name
-    if atom.op != "//":
-        return f"{atom.op}({','.join(map(str, atom.args))})"
-    text = f"{_operand(atom.args[0])}//{_operand(atom.args[1])}"
-    return text if alone else f"({text})"
-
-
-def _operand(size: Size) -> str:
-    constant = size.constant
-    plain = size.symbol_name is not None or (constant is not None and constant >= 0)
-    return str(size) if plain else f"({size})"

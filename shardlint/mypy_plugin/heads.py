@@ -1,0 +1,53 @@
+"""The names that make array types when they are subscripted, in one file: ``f32``, ``Array``, jaxtyping's ``Float``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mypy.nodes import ImportAll, ImportFrom, MypyFile
+
+from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING, MODULE
+from shardlint.mypy_plugin.names import DTYPES
+
+STACKING = "Array"
+_NAMES = "|".join((*DTYPES, STACKING)).encode()
+# Modules that are read as ours, or one of the names subscripted with a text or renamed.
+_MENTION = re.compile(rb"\b(?:shardtypes|jaxtyping)\b|\b(?:" + _NAMES + rb")(?:\s*\[\s*[rbRB]{0,2}['\"]|\s+as\b)")
+
+
+class Heads:
+    """The names that subscript to an array type in one file, as its imports tell."""
+
+    def __init__(self, file: MypyFile) -> None:
+        self.direct: dict[str, str] = {}
+        self.aliases: set[str] = set()
+        self.any_import = bool(file.imports)
+        star = False
+        for node in file.imports:
+            if isinstance(node, ImportFrom):
+                for name, alias in node.names:
+                    ours = name in DTYPES or (name == STACKING and not node.id.startswith("jax"))
+                    if ours or (node.id == MODULE and name in JAXTYPING):
+                        self.direct[alias or name] = name
+            elif isinstance(node, ImportAll):
+                star = True
+        if star:
+            self.direct = {name: name for name in (*DTYPES, STACKING)} | self.direct
+
+    def kind(self, name: str) -> str | None:
+        """The dtype class, or ``Array``, that a name or dotted name stands for."""
+        module, _, last = name.rpartition(".")
+        if module:
+            known = last in DTYPES or (last == STACKING and module != "jax") or last in JAXTYPING
+            return last if known and self.any_import else None
+        return self.direct.get(name)
+
+
+def mentions_annotations(path: str) -> bool:
+    """Whether a source file may be one that ``rewrite`` changes; it may say yes too often, never no by mistake."""
+    try:
+        text = Path(path).read_bytes()
+    except OSError:
+        return False  # mypy itself reports a file that cannot be read
+    return _MENTION.search(text) is not None

@@ -1,0 +1,44 @@
+"""Sizes as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shardtypes.lang.size import Atom, Size
+
+
+def shown(size: Size) -> str:
+    """A size as people write it: ``2*B+1``, ``L%4``, ``min(B,3)``."""
+    for atom in sorted(size.atoms):
+        if atom.op == "//":  # num - den*(num//den) is how a remainder is kept
+            numerator, divisor = atom.args
+            if size == numerator % divisor:
+                return f"{_operand(numerator)}%{_operand(divisor)}"
+    return shown_terms(size)
+
+
+def shown_terms(size: Size) -> str:
+    """A size term by term, positive ones first; remainders as the differences that they are."""
+    text = ""
+    for monomial, coefficient in sorted(size.terms, key=lambda term: term[1] < 0):
+        factors = [_print_atom(a, alone=len(monomial) == 1 and abs(coefficient) == 1) for a in monomial]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        text += ("-" if coefficient < 0 else "+" if text else "") + "*".join(factors)
+    return text or "0"
+
+
+def _print_atom(atom: Atom, alone: bool) -> str:
+    if not atom.op:
+        return atom.name
+    if atom.op != "//":
+        return f"{atom.op}({','.join(map(str, atom.args))})"
+    text = f"{_operand(atom.args[0])}//{_operand(atom.args[1])}"
+    return text if alone else f"({text})"
+
+
+def _operand(size: Size) -> str:
+    constant = size.constant
+    plain = size.symbol_name is not None or (constant is not None and constant >= 0)
+    return str(size) if plain else f"({size})"
