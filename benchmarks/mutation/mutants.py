@@ -12,8 +12,9 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, PositionProvider
 
-from benchmarks.mutation import sharding_operators as sharding_operators  # registers its operators
-from benchmarks.mutation.operators import Edit, Scope, edits_at
+from benchmarks.mutation import shape_operators as shape_operators  # registers its operators, as the next one does
+from benchmarks.mutation import sharding_operators as sharding_operators
+from benchmarks.mutation.edits import Edit, Scope, edits_at
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from benchmarks.mutation.operators import Edit, File, Scope, elements, last_name, operator, positional, replace
-from benchmarks.mutation.operators import swap as swapped
+from benchmarks.mutation.edits import Edit, File, Scope, elements, last_name, operator, positional, replace
+from benchmarks.mutation.edits import swap as swapped
 
 _COLLECTIVES = frozenset({"psum", "pmean", "pmax", "pmin", "all_gather", "psum_scatter", "all_to_all", "ppermute"})
 _OTHER = {"psum": "pmean", "pmean": "psum", "pmax": "psum", "pmin": "pmax"}
@@ -18,13 +18,6 @@ _NONLINEAR = frozenset(
     "relu gelu silu sigmoid tanh exp log sqrt rsqrt square softmax log_softmax logsumexp standardize rms_norm".split()
 )
 _NUMBERS = frozenset({"axis", "scatter_dimension", "split_axis", "concat_axis"})
-
-
-def _strings(node: cst.CSTNode) -> Iterator[cst.SimpleString]:
-    if isinstance(node, cst.SimpleString):
-        yield node
-    for child in node.children:
-        yield from _strings(child)
 
 
 def _value(call: cst.Call) -> cst.BaseExpression | None:

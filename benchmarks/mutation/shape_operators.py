@@ -1,152 +1,28 @@
-"""Mutation operators of shapes and dtypes: the slips that people make, as edits of a node's text."""
+"""Mutation operators of shapes and dtypes: the slips that people make."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-
-@dataclass(frozen=True)
-class Edit:
-    """``source[start:end]`` becomes ``text``."""
-
-    operator: str
-    start: int
-    end: int
-    text: str
-
-
-class File(Protocol):
-    """What operators ask of the file they work on."""
-
-    functions: frozenset[str]
-
-    def text(self, node: cst.CSTNode) -> str: ...
-
-    def span(self, node: cst.CSTNode) -> tuple[int, int]: ...
-
-
-@dataclass(frozen=True)
-class Scope:
-    """A function or class, and the dimension names that its annotations use. ``annotated`` tells the functions (and
-    those inside them) and classes that say what shapes they mean from those that say nothing."""
-
-    name: str
-    names: tuple[str, ...]
-    annotated: bool = True
-    is_class: bool = False
-
-    @classmethod
-    def of(cls, node: cst.FunctionDef | cst.ClassDef, outer: Scope) -> Scope:
-        strings = _AnnotationStrings()
-        node.visit(strings)
-        words = itertools.chain.from_iterable(s.split() for s in strings.found)
-        names = dict.fromkeys(w for w in words if re.fullmatch(r"[A-Za-z]\w*(/\w+)*", w))
-        name = f"{outer.name}.{node.name.value}" if outer.name else node.name.value
-        inside = isinstance(node, cst.FunctionDef) and outer.annotated and bool(outer.names) and not outer.is_class
-        return cls(name, tuple(names), bool(names) or inside, isinstance(node, cst.ClassDef))
-
-
-class _AnnotationStrings(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def visit_Annotation(self, node: cst.Annotation) -> bool:
-        self.found += [n.raw_value for n in _strings(node)]
-        return False
-
-
-def _strings(node: cst.CSTNode) -> Iterator[cst.SimpleString]:
-    """The shape strings in an annotation."""
-    if isinstance(node, cst.SimpleString):
-        yield node
-    for child in node.children:
-        yield from _strings(child)
-
-
-Operator = Callable[[cst.CSTNode, File, Scope], Iterator[Edit]]
-_OPERATORS: dict[str, list[tuple[type[cst.CSTNode], Operator]]] = {}
-
-
-def operator(family: str, *kinds: type[cst.CSTNode]) -> Callable[[Operator], Operator]:
-    """Register an operator for nodes of these kinds."""
-
-    def add(function: Operator) -> Operator:
-        _OPERATORS.setdefault(family, []).extend((kind, function) for kind in kinds)
-        return function
-
-    return add
-
-
-def edits_at(node: cst.CSTNode, file: File, scope: Scope, family: str) -> Iterator[Edit]:
-    """Every edit that an operator of the family makes at this node."""
-    for kind, function in _OPERATORS.get(family, ()):
-        if isinstance(node, kind):
-            yield from function(node, file, scope)
-
-
-def replace(name: str, file: File, node: cst.CSTNode, text: str) -> Edit:
-    """The node's text becomes ``text``."""
-    return Edit(name, *file.span(node), text)
-
-
-def swap(name: str, file: File, left: cst.CSTNode, right: cst.CSTNode) -> Edit:
-    """Two nodes change places; what stands between them stays."""
-    (start, middle), (resume, end) = file.span(left), file.span(right)
-    whole = _between(file, start, end)
-    text = file.text(right) + whole[middle - start : resume - start] + file.text(left)
-    return Edit(name, start, end, text)
-
-
-def _between(file: File, start: int, end: int) -> str:
-    source: bytes = file.source  # type: ignore[attr-defined]
-    return source[start:end].decode()
-
-
-def dotted(node: cst.CSTNode) -> str:
-    """``jnp.sum`` for the expression of that name, else an empty string."""
-    if isinstance(node, cst.Name):
-        return node.value
-    if isinstance(node, cst.Attribute):
-        base = dotted(node.value)
-        return f"{base}.{node.attr.value}" if base else f".{node.attr.value}"
-    return ""
-
-
-def last_name(call: cst.Call) -> str:
-    """The last part of what is called: ``sum`` of both ``jnp.sum(x)`` and ``f(x).sum()``."""
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
-
-
-def is_method(call: cst.Call) -> bool:
-    """A method of a value, not a function of a module."""
-    base = dotted(call.func).split(".")[0]
-    return isinstance(call.func, cst.Attribute) and base not in _MODULES
-
-
-_MODULES = frozenset({"jnp", "jax", "lax", "np", "nn", "einops", "eqx", "optax"})
-
-
-def keyword(call: cst.Call, name: str) -> cst.Arg | None:
-    """The argument of that keyword."""
-    return next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
-
-
-def positional(call: cst.Call) -> list[cst.Arg]:
-    """The arguments without keyword or star."""
-    return [a for a in call.args if a.keyword is None and not a.star]
-
-
-def elements(node: cst.CSTNode) -> list[cst.BaseExpression]:
-    """What a tuple or list display holds."""
-    return [e.value for e in node.elements] if isinstance(node, (cst.Tuple, cst.List)) else []
-
+from benchmarks.mutation.edits import (
+    Edit,
+    File,
+    Scope,
+    dotted,
+    elements,
+    is_method,
+    keyword,
+    last_name,
+    operator,
+    positional,
+    replace,
+    strings,
+    swap,
+)
 
 # --- contractions ---------------------------------------------------------------------------------------------------
 
@@ -424,7 +300,7 @@ def annotated_dtype(node: cst.Annotation, file: File, scope: Scope) -> Iterator[
     """An annotation promises another dtype, one that the file imports."""
     for subscript in _subscripts(node):
         other = _OTHER_DTYPES.get(dotted(subscript.value))
-        if other is not None and re.search(rf"import .*\b{other}\b", _between(file, 0, 10**9)):
+        if other is not None and re.search(rf"import .*\b{other}\b", file.source.decode()):
             yield replace("annotated dtype", file, subscript.value, other)
 
 
@@ -441,7 +317,7 @@ def _subscripts(node: cst.CSTNode) -> Iterator[cst.Subscript]:
 @operator("shape", cst.Annotation)
 def annotation(node: cst.Annotation, file: File, scope: Scope) -> Iterator[Edit]:
     """One dimension of one annotation is renamed, dropped, or changes places with its neighbour."""
-    for string in _strings(node):
+    for string in strings(node):
         words = string.raw_value.split()
         for changed in _other_shapes(words, scope.names):
             yield replace("annotation", file, string, string.quote + " ".join(changed) + string.quote)
