@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import classes, containers, instances, matching, mutation
+from shardlint.engine import classes, containers, instances, matching, objects
 from shardlint.engine.annotations import resolve
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.frames import Frame
@@ -22,8 +22,7 @@ def assign(it: Interpreter, frame: Frame, owner: ir.Expr, name: str, value: Valu
     if isinstance(instance, Unknown):
         if isinstance(owner, ir.Name) and instance.size is not None:
             frame.variables[owner.id] = replace(instance, size=it.named(owner.id))
-        for one in instance.either:
-            mutation.replaced(it, frame, one, containers.CHANGED)
+        objects.replaced(it, frame, [(one, containers.CHANGED) for one in instance.either])
     if isinstance(instance, InstanceValue):
         _assign(it, frame, owner, instance, name, value, at)
 
@@ -34,7 +33,7 @@ def _assign(
     from shardlint.engine.calls import call_function
 
     if classes.find_method(instance.cls, "__setattr__") is not None:
-        mutation.replaced(it, frame, instance, instances.without(instance, EVERY_NAME))
+        objects.replaced(it, frame, [(instance, instances.without(instance, EVERY_NAME))])
         return
     setter = classes.find_setter(instance.cls, name)
     if setter is not None:
@@ -51,4 +50,4 @@ def _assign(
             it.report(frame, found.code or "ST203", at, found.message, found.witness)
     fields = dict(instance.fields)
     fields[name] = value
-    mutation.replaced(it, frame, instance, replace(instance, fields=tuple(fields.items())))
+    objects.replaced(it, frame, [(instance, replace(instance, fields=tuple(fields.items())))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeAlias, cast, get_args
 
 from shardlint.engine.joining import join
 from shardlint.engine.plain import MAX_ITEMS, constant, iterate, plain_key
@@ -21,7 +22,8 @@ from shardlint.values import (
 )
 
 CHANGED = Unknown("changed in place")
-Container = SequenceValue | DictValue | CollectionValue | InstanceValue | PartialValue | WrappedValue
+Container: TypeAlias = SequenceValue | DictValue | CollectionValue | InstanceValue | PartialValue | WrappedValue
+CONTAINERS = frozenset(get_args(Container))
 _LISTS = frozenset({"list", "deque"})
 
 
@@ -140,7 +142,9 @@ def substitute(value: Value, changes: dict[int, Value], done: dict[int, Value]) 
         return changes[id(value)]
     if id(value) in done:
         return done[id(value)]
-    changed = value if not isinstance(value, Container) else rebuilt(value, lambda v: substitute(v, changes, done))
+    if type(value) not in CONTAINERS:
+        return value
+    changed = rebuilt(cast(Container, value), lambda v: substitute(v, changes, done))
     done[id(value)] = changed
     return changed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import containers, matching, mutation
+from shardlint.engine import containers, matching, mutation, objects
 from shardlint.engine.annotations import resolve
 from shardlint.engine.class_index import CONSTRUCTORS
 from shardlint.engine.frames import HELD, Frame
@@ -56,7 +56,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and not _hashable(key):
         key = None
-    held = tuple(value for value in bound.values() if mutation.can_change(value))
+    held = tuple(value for value in bound.values() if objects.can_change(value))
     if key in it.memo:
         result, left = it.memo[key]
         copies: dict[int, Value] = {}
@@ -90,9 +90,8 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         it.left = after[0] if after and held[0] is first else None
         new = func.name in CONSTRUCTORS and it.left is not None
         pure = all(now is before for before, now in zip(held[new:], after[new:], strict=True))
-        pure &= not mutation.share(SequenceValue((result, it.left or result)), list(held[new:]))
-        for before, now in zip(held, after, strict=True):
-            mutation.settled(it, frame, before, now, certain)
+        pure &= not objects.share(SequenceValue((result, it.left or result)), list(held[new:]))
+        mutation.settled(it, frame, held, after, certain)
     it.traced = not certain
     if pure and key is not None and len(it.events) == count and (found is not None or share >= _MANY_STEPS):
         it.memo[key] = (result, it.left)

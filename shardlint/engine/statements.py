@@ -6,7 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import attributes, classes, containers, iteration, matching, mutation, patterns, sharding, strings
+from shardlint.engine import (
+    attributes,
+    classes,
+    containers,
+    iteration,
+    matching,
+    mutation,
+    objects,
+    patterns,
+    sharding,
+    strings,
+)
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, defaults, evaluate
 from shardlint.engine.frames import Frame
@@ -57,7 +68,7 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             held = evaluate(it, frame, node.target)
             value = binary(it, frame, node.op, held, evaluate(it, frame, node.value), node.at)
             if isinstance(held, SequenceValue) and held.kind == "list":
-                mutation.replaced(it, frame, held, value)  # under its other names, too
+                objects.replaced(it, frame, [(held, value)])  # under its other names, too
             assign(it, frame, node.target, value)
         case ir.ExprStmt():
             _discarded(it, frame, node.value)
@@ -98,7 +109,7 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
                     held = evaluate(it, frame, target.obj)
                     if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
                         after = containers.without_item(held, evaluate(it, frame, target.index))
-                        mutation.replaced(it, frame, held, after)
+                        objects.replaced(it, frame, [(held, after)])
         case ir.Declare(names=names):
             for name in names:
                 frame.variables[name] = Unknown("assigned by a function")
@@ -148,7 +159,7 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
         case ir.Subscript(obj=obj):
             held, key = evaluate(it, frame, obj), evaluate(it, frame, target.index)
             if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
-                mutation.replaced(it, frame, held, containers.with_item(held, key, value))
+                objects.replaced(it, frame, [(held, containers.with_item(held, key, value))])
             elif isinstance(obj, ir.Name) and not isinstance(held, ArrayValue):
                 frame.variables[obj.id] = containers.CHANGED
         case _:
