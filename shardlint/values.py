@@ -23,14 +23,16 @@ class Unknown:
     """A value of which nothing is known, and why (``--show-types`` prints the reason). ``size`` is what it is if it is
     an int: ``cfg.width`` is one size wherever nothing writes to ``cfg``. ``leaf``: in manual code, it is an array or a
     tree of arrays, each of which lies on the mesh like this one; ``lead`` are the axes of the first dimensions of each,
-    where they are known. ``names`` are the logical names that a constraint gave it. ``either`` are the objects that it
-    is one of, where two paths meet."""
+    where they are known. ``names`` are the logical names that a constraint gave it. ``outer``: manual code takes it
+    from outside, so it is the same on all devices. ``either`` are the objects that it is one of, where two paths meet.
+    """
 
     reason: str = ""
     size: Size | None = None
     leaf: ArrayValue | None = None
     lead: tuple[tuple[str, ...], ...] | None = None
     names: SpecValue | None = None
+    outer: bool = False
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 

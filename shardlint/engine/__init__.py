@@ -21,7 +21,7 @@ from shardlint.engine.sharding.elsewhere import views_of
 from shardlint.engine.sharding.manual import Region, annotated_axes, own_view
 from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.signatures import says_axes
-from shardlint.engine.shown import shown
+from shardlint.engine.shown import rows
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
@@ -59,21 +59,18 @@ def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) 
 
 def types(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[tuple[int, str, str, str | None]]:
     """(node, name, type, why it is unknown or None) of every assigned name of one module, in order."""
-    it = run(project, module, config).it
-    rows = []
-    for (at, _), (name, value) in sorted(it.seen.items()):
-        text, why = shown(value)
-        rows.append((at, name, text, why))
-    return rows
+    return rows(run(project, module, config).it.seen)
 
 
 class run:
-    """One analysis of one module: its interpreter, with everything that it found."""
+    """One analysis of one module: its interpreter, with everything that it found; with ``uses``, what names are where
+    they are used as well."""
 
-    def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None) -> None:
+    def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None, uses: bool = False) -> None:
         settings = () if config is None else (config.mesh, config.logical_rules, config.explicit_axes)
         self.it = Interpreter(project, *settings)
         self.it.target = module.name
+        self.it.uses = {} if uses else None
         self.module = module
         frame = self.it.module_frame(module.name)
         strings.check_module(self.it, frame, module)
@@ -170,7 +167,7 @@ class run:
         it, module = self.it, self.module.name
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
         frame.silent = _is_patched(node)
-        frame.mesh = it.explicit
+        frame.mesh, frame.inside = it.explicit, it.view is not None
         known: set[str] = set(closure.bindings.sizes)
         method = owner is not None and not _is_static(node)
         named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]

@@ -12,7 +12,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
 from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import known, listed, operand
-from shardlint.engine.sharding import collectives, manual_calls, manual_operands, manual_trees
+from shardlint.engine.sharding import collectives, manual_calls, manual_operands, manual_trees, outside
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
 from shardlint.ops import OpError
@@ -215,7 +215,7 @@ def _external(
         if args and isinstance(args[0], CollectionValue) and qualname in lists.JOINING:
             rest = [known(a) for a in args[1:]]
             return lists.joined(args[0], lambda many: it.apply(frame, qualname, [many, *rest], plain, at))
-        ranked = [plain_of(a) for a in manual_operands.with_ranks(qualname, args)]
+        ranked = outside.operands(it, qualname, [plain_of(a) for a in manual_operands.with_ranks(qualname, args)])
         result = it.apply(frame, qualname, ranked, plain, at)
         if qualname in _KEEPING and args and isinstance(args[0], Unknown) and isinstance(result, ArrayValue):
             return replace(args[0], leaf=result)

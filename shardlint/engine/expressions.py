@@ -23,7 +23,8 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import MAX_ITEMS, constant, is_vast, known, operand, plain_key, truth
-from shardlint.engine.shown import see
+from shardlint.engine.sharding import outside
+from shardlint.engine.shown import see, see_use
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import ClassType
 from shardlint.ops import OpError
@@ -79,9 +80,15 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Const(value=value):
             return constant(value)
         case ir.Name(id=name):
-            return _name(it, frame, name)
+            value = _name(it, frame, name)
+            if it.uses is not None:
+                see_use(it, frame, expr, value)
+            return value
         case ir.Attr():
-            return attribute(it, frame, evaluate(it, frame, expr.obj), expr.name, expr.at)
+            value = attribute(it, frame, evaluate(it, frame, expr.obj), expr.name, expr.at)
+            if it.uses is not None:
+                see_use(it, frame, expr, value)
+            return value
         case ir.Call():
             return calls.call_expression(it, frame, expr)
         case ir.Subscript():
@@ -131,13 +138,13 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
 def _name(it: Interpreter, frame: Frame, name: str) -> Value:
     value = frame.find(name)
     if value is not None:
-        return value
+        return value if it.view is None or frame.holds(name) else outside.taken(it, value)
     found = it.static_name(frame.module, name)
     if isinstance(found, (ExternalValue, ClassValue, ModuleValue, FunctionValue)):
         return found
     if found is not None and frame.module != it.target:
-        return it.module_member(frame.module, name)
-    target = it.module_member(frame.module, name)
+        return outside.taken(it, it.module_member(frame.module, name))
+    target = outside.taken(it, it.module_member(frame.module, name))
     return target if not isinstance(target, Unknown) else Unknown(f"{name} is not known")
 
 
@@ -187,7 +194,9 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
 def _part(value: Unknown, name: str) -> Unknown:
     """An attribute or an item of something unknown: the same wherever it is asked for."""
     path = None if value.size is None else value.size.symbol_name
-    return Unknown(value.reason, None if path is None else Size.symbol(f"{path}.{name}"), value.leaf, value.lead)
+    return Unknown(
+        value.reason, None if path is None else Size.symbol(f"{path}.{name}"), value.leaf, value.lead, None, value.outer
+    )
 
 
 def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
@@ -281,7 +290,10 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at
         sharding.matmul(it, frame, left, right, at)
     try:
         ctx = it.context(frame, at)
-        result = ops.binary(op, operand(left), operand(right), ctx)
+        left, right = operand(left), operand(right)
+        if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+            left, right = outside.operand(it, left), outside.operand(it, right)
+        result = ops.binary(op, left, right, ctx)
         it.keep_facts(frame, ctx)
         return result
     except OpError as error:

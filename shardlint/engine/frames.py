@@ -43,6 +43,7 @@ class Frame:
     rules: RuleList | None = None  # logical axis rules in force here; None where not known
     view: View | None = None  # the manual view in which the function itself is checked
     region: Region | None = None  # what runs it on every device, if that is known
+    inside: bool = False  # of manual code: what its names hold may differ between devices
     mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
 
     def leave(self, value: Value) -> None:
@@ -50,6 +51,13 @@ class Frame:
         held = self.variables.get(HELD)
         if isinstance(held, SequenceValue):
             self.left.append(SequenceValue((value, *held.items)))
+
+    def holds(self, name: str) -> bool:
+        """Whether the name is one of manual code, rather than of what is around it."""
+        frame: Frame | None = self
+        while frame is not None and name not in frame.variables:
+            frame = frame.parent
+        return frame is None or frame.inside
 
     def find(self, name: str) -> Value | None:
         frame: Frame | None = self

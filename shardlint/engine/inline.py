@@ -66,7 +66,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     certain, it.traced = not it.traced, False
     names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
     inner = Frame(func.module, dict(bound), names, facts, closure, func, silent=frame.silent, in_place=True)
-    inner.mesh, inner.rules = frame.mesh, frame.rules
+    inner.mesh, inner.rules, inner.inside = frame.mesh, frame.rules, it.view is not None
     if held:
         inner.variables[HELD] = SequenceValue(held)
     share = (it.left_steps() - (_OWN_STEPS if len(it.stack) < 2 else _FEWEST_STEPS)) * 3 // 4

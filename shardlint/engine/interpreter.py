@@ -63,12 +63,14 @@ class Interpreter:
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
-        self.seen: dict[tuple[int, str], tuple[str, Value]] = {}
+        self.seen: dict[tuple[int, str], Value] = {}  # what assigned names are, by node
+        self.uses: dict[tuple[int, str], Value] | None = None  # the same of names that are used, where somebody asks
         self.unmodelled: dict[str, int] = {}
         self.cut: dict[str, int] = {}  # functions whose analysis was cut off, and how often
         self.target = ""
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
         self.active: dict[int, list[dict[str, Value]]] = {}  # arguments of the calls being evaluated, by function
+        self.taken: dict[object, tuple[Value, Value]] = {}  # what manual code takes from outside, and how it sees that
         self.memo: dict[object, tuple[Value, Value | None]] = {}
         self.left: Value | None = None  # the instance that the last method evaluated in place left behind
         self.callers: list[Frame] = []  # of the functions that are being evaluated in place

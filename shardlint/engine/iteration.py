@@ -149,7 +149,7 @@ def _length(source: CollectionValue | ArrayValue) -> Size | None:
 def comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
     """The list, dict or generator; of known items where what it runs over, and its conditions, are known."""
     inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
-    inner.mesh, inner.rules, inner.in_place = frame.mesh, frame.rules, frame.in_place
+    inner.mesh, inner.rules, inner.in_place, inner.inside = frame.mesh, frame.rules, frame.in_place, frame.inside
     first = it.evaluate(inner, expr.generators[0].iter)
     mutation.consumed(it, inner, first)
     found = _items(it, inner, expr, 0, first)

@@ -12,7 +12,7 @@ from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import manual_exit
+from shardlint.engine.sharding import manual_exit, outside
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual import Region, signature_view, tracked
 from shardlint.engine.sharding.manual_entry import at_border, by_spec
@@ -55,7 +55,7 @@ def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshV
         names = axis_names(options.get("axis_name"))
         complete = ("axis_name" not in options or names is not None) and not nested
         bound = tuple((name, None) for name in names or ())
-        view = View((*outer, *bound), complete, "pmap", False, known=it.mesh)
+        view = View((*outer, *bound), complete, "pmap", False, bordered=_bordered(it), known=it.mesh)
         return Region(view, False, options.get("in_axes"), options.get("out_axes"), names[0] if names else None)
     given = options.get("mesh", mesh)
     known = given if isinstance(given, MeshValue) else None
@@ -73,9 +73,13 @@ def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshV
     # what makes but some axes manual may be called where others are, unless it brings its mesh
     alone = not partly or ("mesh" in options and known is not None and known.axes is not None)
     complete = whole and bool(inside) and alone and not nested
-    view = View((*outer, *own), complete, "shard_map", tracked(options), known=sizes)
+    view = View((*outer, *own), complete, "shard_map", tracked(options), bordered=_bordered(it), known=sizes)
     new = frozenset(name for name, _ in own) if it.view is not None else None
     return Region(view, False, options.get("in_specs"), options.get("out_specs"), own=new)
+
+
+def _bordered(it: Interpreter) -> bool:
+    return it.view is None or it.view.bordered
 
 
 def spelled_axes(specs: Value | None) -> Iterator[str]:
@@ -136,7 +140,7 @@ def call_region(
     before = it.view
     it.view = region.view
     try:
-        result = call(it, frame, func.func, inner, {}, at, places)
+        result = call(it, frame, outside.taken(it, func.func), inner, {}, at, places)
     finally:
         it.view = before
     if not judged_elsewhere(it, func):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import outside
 from shardlint.engine.sharding.manual import Region
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
@@ -24,7 +25,7 @@ def entered(frame: Frame, view: View, value: Value, region: Region | None, name:
     if region is None or region.typed:
         return _entered(frame, view, value, region, None, False)
     if name not in region.names:
-        return dict(region.given).get(name, value) if isinstance(value, Unknown) else value
+        return outside.seen(view, dict(region.given).get(name, value) if isinstance(value, Unknown) else value)
     index = region.names.index(name)
     entry = region.entries
     if isinstance(entry, SequenceValue):
@@ -135,6 +136,8 @@ def at_border(region: Region, value: Unknown, entry: Value | None) -> Value:
     split alike. In a region inside another one nothing says how it lies over the outer axes."""
     if region.own is not None:
         return Unknown(value.reason)
+    if region.mapped is not None:
+        return replace(value, size=None, leaf=by_mapping(region, _is_mapped(region, entry)))
     view = region.view
     parts = None if entry is None else children(entry)
     if entry is not None and parts:
@@ -144,6 +147,20 @@ def at_border(region: Region, value: Unknown, entry: Value | None) -> Value:
     if spec is None or leaf.unclear == EVERY_AXIS:
         return value
     return replace(value, size=None, leaf=leaf, lead=tuple(view.splitting(one or ()) for one in spec.entries or ()))
+
+
+def by_mapping(region: Region, mapped: bool | None) -> ArrayValue | None:
+    """Every array in an argument of ``pmap``: one that is not mapped is the same on all devices. A mapped one may be
+    so, too, unless others are said to be; None where that is not known."""
+    axis = region.mapped
+    told = isinstance(region.entries, SequenceValue) and any(is_none(one) for one in region.entries.items)
+    if axis is None or mapped is None or (mapped and not told):
+        return None
+    around = len(region.view.axes) > 1 or not region.view.complete
+    return ArrayValue(
+        None, manual=True, pending=frozenset(), varying=frozenset([axis] if mapped else ()),
+        unclear=EVERY_AXIS.minus([axis]) if around else NO_AXIS,
+    )  # fmt: skip
 
 
 def ranked(value: Unknown, dims: tuple[Dimension, ...]) -> ArrayValue:

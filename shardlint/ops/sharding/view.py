@@ -24,7 +24,8 @@ class View:
     track of what varies (``check_vma``), False where it does not, None where that is not known. ``declares`` tells
     whether annotations speak of axes: where none of a function does, they say nothing about how values are split, and
     give local sizes. ``mapped`` are the axes that ``vmap`` and ``pmap`` name: how many examples there are, and the axes
-    of the mesh that split them (None: not known).
+    of the mesh that split them (None: not known). ``bordered``: what makes the code manual is known, so that values
+    from outside of it are the same along all these axes.
     """
 
     axes: tuple[tuple[str, int | None], ...] = ()
@@ -32,6 +33,7 @@ class View:
     kind: str = "shard_map"
     transposes: bool | None = None
     declares: bool = True
+    bordered: bool = False
     known: Mapping[str, int | None] = field(default_factory=dict, compare=False)
     mapped: Mapping[str, tuple[Size, tuple[str, ...] | None]] = field(default_factory=dict, compare=False)
 

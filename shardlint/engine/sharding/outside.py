@@ -1,0 +1,81 @@
+"""What manual code takes from outside of it: an array or a number that it closes over is the same on every device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardlint.axis_set import EVERY_AXIS, NO_AXIS
+from shardlint.ops.sharding.view import View, replicated
+from shardlint.values import ArrayValue, DictValue, InstanceValue, PartialValue, SequenceValue, Unknown, Value
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+_DEPTH = 4  # of the objects that are looked into
+#: Functions of several arrays that may be given a number of which nothing else is known.
+_ARITHMETIC = frozenset(
+    f"jax.numpy.{name}" for name in "add subtract multiply divide true_divide power where maximum minimum".split()
+)
+
+
+def taken(it: Interpreter, value: Value) -> Value:
+    """A value that was made where no device had its own, as code of the view in force sees it."""
+    view = it.view
+    if view is None:
+        return value
+    key = (id(value), view)
+    found = it.taken.get(key)
+    if found is None:
+        found = it.taken[key] = (value, seen(view, value))  # kept, so that no other value has its id
+    return found[1]
+
+
+def seen(view: View, value: Value, depth: int = 0) -> Value:
+    """The same, with every part of it."""
+    if not view.bordered:
+        return value
+    match value:
+        case Unknown(leaf=None):
+            return replace(value, outer=True)
+        case ArrayValue(manual=False, numpy=False):
+            return _same(view, value)
+        case SequenceValue(items=items) if depth < _DEPTH:
+            new = [seen(view, item, depth + 1) for item in items]
+            changed = any(one is not old for one, old in zip(new, items, strict=True))
+            return replace(value, items=tuple(new)) if changed else value
+        case DictValue(items=pairs) if depth < _DEPTH:
+            found = [(key, seen(view, item, depth + 1)) for key, item in pairs]
+            changed = any(new is not old for (_, new), (_, old) in zip(found, pairs, strict=True))
+            return replace(value, items=tuple(found)) if changed else value
+        case PartialValue(args=args, kwargs=kwargs):
+            bound = tuple(seen(view, item, depth + 1) for item in args)
+            return replace(
+                value, args=bound, kwargs=tuple((name, seen(view, item, depth + 1)) for name, item in kwargs)
+            )
+        case InstanceValue(fields=fields) if depth < _DEPTH:
+            held = [(name, seen(view, item, depth + 1)) for name, item in fields]
+            changed = any(new is not old for (_, new), (_, old) in zip(held, fields, strict=True))
+            return replace(value, fields=tuple(held)) if changed else value
+        case _:
+            return value
+
+
+def _same(view: View, value: ArrayValue) -> ArrayValue:
+    """The array, the same along every axis of the view."""
+    found = replicated(value)
+    return found if view.complete else replace(found, unclear=EVERY_AXIS.minus(axis for axis, _ in view.axes))
+
+
+def operand(it: Interpreter, value: Value) -> Value:
+    """Something unknown from outside as arithmetic with arrays takes it: an array of unknown rank."""
+    if it.view is not None and isinstance(value, Unknown) and value.outer and value.leaf is None:
+        return _same(it.view, ArrayValue(None, pending=frozenset(), unclear=NO_AXIS))
+    return value
+
+
+def operands(it: Interpreter, qualname: str, args: list[Value]) -> list[Value]:
+    """The arguments of a function of arrays, where another of them is one."""
+    if it.view is None or qualname not in _ARITHMETIC or not any(isinstance(arg, ArrayValue) for arg in args):
+        return args
+    return [operand(it, arg) for arg in args]
