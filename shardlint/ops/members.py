@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -163,10 +164,11 @@ def _array_method(
     try:
         result = apply(qualname, [value, *args], kwargs, inner)
     except OpError as error:
-        for short in ("jnp.", "np."):
-            if error.message.startswith(f"{short}{name}:"):
-                error = OpError(error.code, error.message.removeprefix(short[:-1]), error.witness, error.operand)
-        raise error from None
+        for short in ("jnp", "np"):
+            if re.match(rf"{short}\.{name}\b", error.message):
+                error.message = error.message.removeprefix(short)
+        error.operand = error.operand - 1 if error.operand else None  # the array itself is none of the arguments
+        raise
     ctx.facts = inner.facts
     if value.numpy and isinstance(result, ArrayValue):
         return ArrayValue(result.dims, None if name != "astype" else result.dtype, numpy=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,8 @@ _PYTHON: dict[str, Callable[[Any, Any], object]] = {
     "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+#: How a message names the function that an operator stands for.
+_FUNCTION = re.compile(r"^(?:jnp|np|lax)\.\w+")
 #: What no tuple has with a number.
 _ARITHMETIC = frozenset({"-", "/", "//", "%", "**", "@"})
 
@@ -88,11 +91,8 @@ def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
         return Unknown("matmul with a number")
     if op == "**" and isinstance(right, IntValue) and isinstance(left, ArrayValue) and not both_numpy:
         if left.dtype is not None:  # an integer exponent keeps the dtype
-            return viewed(Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx), _integer_power)
-    try:
-        return apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx)
-    except OpError as error:
-        raise OpError(error.code, _as_operator(error.message, function, op), error.witness, error.operand) from None
+            return _named(op, lambda: viewed(Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx), _integer_power))
+    return _named(op, lambda: apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx))
 
 
 def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
@@ -110,11 +110,13 @@ def _integer_power(call: Call) -> Value:
     return ArrayValue(base.dims, base.dtype if base.dtype != "bool" else None, base.weak)
 
 
-def _as_operator(message: str, function: str, op: str) -> str:
-    for prefix in ("jnp.", "np."):
-        if message.startswith(prefix + function):
-            return op + message.removeprefix(prefix + function)
-    return message
+def _named(op: str, apply: Callable[[], Value]) -> Value:
+    """What a function gives that stands for an operator; what it says begins with the operator."""
+    try:
+        return apply()
+    except OpError as error:
+        error.message = _FUNCTION.sub(lambda _: op, error.message)
+        raise
 
 
 def _int_binary(op: str, left: IntValue, right: IntValue) -> Value:
@@ -218,7 +220,7 @@ def unary(op: str, value: Value, ctx: OpContext) -> Value:
         return ScalarValue("bool") if truth is None else Literal(not truth)
     if isinstance(value, ArrayValue):
         name = {"-": "negative", "+": "positive", "~": "bitwise_not"}[op]
-        return apply(("numpy." if value.numpy else "jax.numpy.") + name, [value], {}, ctx)
+        return _named(op, lambda: apply(("numpy." if value.numpy else "jax.numpy.") + name, [value], {}, ctx))
     if isinstance(value, SequenceValue) and any(isinstance(item, ArrayValue) for item in value.items):
         raise OpError("ST204", f"{op}: the operand is a {value.kind} of {len(value.items)}")
     if isinstance(value, IntValue):
@@ -255,10 +257,7 @@ def compare(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
             return ScalarValue("bool") if op in ("in", "not in") else Unknown(f"operand of {op} is unknown")
         both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
         function = _COMPARISONS[op]
-        try:
-            return apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx)
-        except OpError as error:
-            raise OpError(error.code, _as_operator(error.message, function, op), error.witness) from None
+        return _named(op, lambda: apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx))
     answer = _decide(op, left, right, ctx)
     if answer is None:
         either = isinstance(left, Unknown) or isinstance(right, Unknown)  # which may be an array

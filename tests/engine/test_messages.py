@@ -6,6 +6,7 @@ import pytest
 
 from shardlint.engine import analyze
 from shardlint.lower import lower
+from shardlint.positions import Positions
 from shardlint.project import Project
 from shardlint.rules import rule
 
@@ -13,7 +14,7 @@ HEAD = """
 import jax
 import jax.numpy as jnp
 from jax import lax
-from shardtypes import f32, i32
+from shardtypes import f32, i32, typed_shard_map
 
 def dense(x: f32['B M'], w: f32['M F']) -> f32['B F']:
     return x @ w
@@ -34,7 +35,22 @@ def messages(body: str) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
+AWAITS = "a sum that still awaits its psum over t"
+PART = "each device has only its part"
+CONTRACTED = "contracted here over a dimension that is split over t"
 CASES = {
+    "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:\n    h = x @ w\n    return h * h\n": (
+        f"ST301 * takes {AWAITS} (multiplied by another one): {PART}",
+        (CONTRACTED,),
+    ),
+    "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:\n    return (x @ w) ** 2\n": (
+        f"ST301 ** takes {AWAITS}: {PART}",
+        (CONTRACTED,),
+    ),
+    "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B']:\n    return (x @ w).max(axis=1)\n": (
+        f"ST301 .max takes {AWAITS}: {PART}",
+        (CONTRACTED,),
+    ),
     "def f(x: f32['B C']):\n    return jnp.median(x, axis=[0, 1])\n": (
         "ST213 jnp.median: the axes are a list, which cannot be hashed here; a tuple can",
         (),
@@ -81,3 +97,14 @@ CASES = {
 @pytest.mark.parametrize("body", CASES)
 def test_the_message_is_word_for_word(body: str) -> None:
     assert messages(body) == [CASES[body]]
+
+
+def test_what_is_wrong_with_the_array_of_a_method_is_said_of_the_call() -> None:
+    """Not of an argument, which has nothing to do with it."""
+    code = "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']):\n    return (x @ w).clip(0.0, 1.0)\n"
+    source = (HEAD + code).encode()
+    module = lower(source, "example", "example.py").module
+    (event,) = analyze(Project({"example": module}), module)
+    place = Positions(source, "example.py").place(event.at)
+    line = source.decode().splitlines()[place.line - 1]
+    assert line[place.column - 1 : place.end_column - 1] == "(x @ w).clip(0.0, 1.0)"
