@@ -11,6 +11,7 @@ from shardlint.config import Config
 from shardlint.engine import run
 from shardlint.events import Event
 from shardlint.lower import lower
+from shardlint.positions import Positions
 from shardlint.project import Project
 from shardlint.rules import all_rules
 
@@ -152,3 +153,23 @@ def test_no_rule_is_missing() -> None:
     wanted = {rule.code for rule in all_rules() if rule.code.startswith(("ST1", "ST3", "ST4"))}
     assert set(MISTAKES) | ELSEWHERE == wanted
     assert len(CASES) == len(MISTAKES) * len(PLACES) - 3  # only ST309 has nothing in ⟨…⟩
+
+
+#: Calls of collectives that are wrong about what is in «…»; ``x`` is 'B/d M F'.
+POINTED = (
+    "lax.psum(x, «'r'»)",
+    "lax.psum(«x», 't')",
+    "lax.psum_scatter(«x», 't', tiled=True)",
+    "lax.all_gather(«x», 'd', axis=1, tiled=True)",
+    "lax.all_to_all(«x», 'd', split_axis=1, concat_axis=2, tiled=True)",
+)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("call", POINTED)
+def test_a_finding_about_a_collective_points_at_what_is_wrong(call: str) -> None:
+    source = SETUP + f"@typed_shard_map\ndef f(x: f32['B/d M F']):\n    return {re.sub('[«»]', '', call)}\n"
+    (event,) = events({"main": source})
+    place = Positions(source.encode(), "main.py").place(event.at)
+    found = source.splitlines()[place.line - 1][place.column - 1 : place.end_column - 1]
+    assert f"«{found}»" in call, event.message
