@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from shardlint import ir
 from shardlint.config import Config
-from shardlint.engine import run, types
+from shardlint.engine import run
+from shardlint.engine.shown import Key, rows
 from shardlint.events import Event, EventFix
 from shardlint.positions import Positions
 from shardlint.project import Project
 from shardlint.rules import rule
+from shardlint.values import Value
+from shardlint.workers import Found, ShownType
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
 
 Sources = Mapping[str, tuple[bytes, bool]]
@@ -35,31 +38,30 @@ class _Places:
         return self.of(module).within(at, *span) if span is not None else self.of(module).place(at)
 
 
-def found_in(
-    project: Project, module: ir.Module, sources: Sources, config: Config
-) -> tuple[tuple[Diagnostic, ...], tuple[tuple[int, ...], ...], tuple[tuple[str, int], ...]]:
-    """All findings of one file, for each the lines on which a comment silences it, and what could not be followed."""
+def found_in(project: Project, module: ir.Module, sources: Sources, config: Config, show_types: bool = False) -> Found:
+    """All that is found in one file."""
     places = _Places(project, sources)
     found: dict[tuple[object, ...], tuple[Diagnostic, tuple[int, ...]]] = {}
-    analysis = run(project, module, config)
+    analysis = run(project, module, config, uses=show_types)
     for event in analysis.found():
         diagnostic = _diagnostic(event, module.name, places)
         whole = places.of(module.name).place(event.at)
         lines = {diagnostic.place.line, diagnostic.place.end_line, whole.line, whole.end_line}
         found.setdefault((diagnostic.code, diagnostic.place), (diagnostic, tuple(sorted(lines))))
     ordered = sorted(found.values(), key=lambda pair: (pair[0].place, pair[0].code))
-    return tuple(d for d, _ in ordered), tuple(lines for _, lines in ordered), tuple(analysis.gaps())
+    return Found(
+        raw=tuple(d for d, _ in ordered),
+        anchors=tuple(lines for _, lines in ordered),
+        gaps=tuple(analysis.gaps()),
+        types=_shown(places, module.name, analysis.it.seen) if show_types else (),
+        uses=_shown(places, module.name, analysis.it.uses or {}),
+        read=tuple(sorted(project.read)),
+    )
 
 
-def types_in(
-    project: Project, module: ir.Module, sources: Sources, config: Config
-) -> list[tuple[Place, str, str, str | None]]:
-    """The inferred type of every local of one file, in order."""
-    places = _Places(project, sources)
-    found = [
-        (places.of(module.name).place(at), name, text, why) for at, name, text, why in types(project, module, config)
-    ]
-    return sorted(found, key=lambda entry: entry[0])
+def _shown(places: _Places, module: str, seen: Mapping[Key, Value]) -> tuple[ShownType, ...]:
+    found = (ShownType(places.of(module).place(at), name, text, why) for at, name, text, why in rows(seen))
+    return tuple(sorted(found, key=lambda one: one.place))
 
 
 def _diagnostic(event: Event, module: str, places: _Places) -> Diagnostic:

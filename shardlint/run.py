@@ -31,6 +31,7 @@ class Report:
     problems: list[str] = field(default_factory=list)
     tracebacks: list[str] = field(default_factory=list)
     types: list[ShownType] = field(default_factory=list)
+    uses: list[ShownType] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
     checked: int = 0
     gaps: Counter[str] = field(default_factory=Counter)
@@ -79,6 +80,7 @@ def check(
         kept, extra = suppressed(chosen, comments, source.file.shown, selection, complete=found.crash is None)
         report.diagnostics += kept + selection.keep(source.file.path, extra)
         report.types += found.types
+        report.uses += found.uses
         report.gaps.update(dict(found.gaps))
     run.cache.prune()
     report.diagnostics.sort(key=lambda d: (d.place, d.code, d.message))

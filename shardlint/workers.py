@@ -29,7 +29,7 @@ Summary: TypeAlias = tuple[tuple[str, ...], tuple[ir.Suppression, ...], Outline]
 
 @frozen
 class ShownType:
-    """What ``--show-types`` prints of one local."""
+    """What is known of a name: of a local where it is assigned, as ``--show-types`` prints it, or of a use."""
 
     place: Place
     name: str
@@ -45,12 +45,14 @@ class ShownType:
 @frozen
 class Found:
     """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each;
-    ``read`` is what the analysis asked of the project."""
+    ``types`` and ``uses`` are what is known of names where they are assigned and used, if somebody asks; ``read`` is
+    what the analysis asked of the project."""
 
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
     gaps: tuple[tuple[str, int], ...] = ()
     types: tuple[ShownType, ...] = ()
+    uses: tuple[ShownType, ...] = ()
     crash: tuple[str, str] | None = None
     read: tuple[Fact, ...] = ()
 
@@ -145,14 +147,10 @@ def analyse_one(name: str) -> Found:
     assert state is not None
     state.project.read.clear()
     try:
-        from shardlint.placing import found_in, types_in
+        from shardlint.placing import found_in
 
         module = state.project.modules[name]
-        raw, anchors, gaps = found_in(state.project, module, state.sources, state.config)
-        types: tuple[ShownType, ...] = ()
-        if state.show_types:
-            types = tuple(ShownType(*t) for t in types_in(state.project, module, state.sources, state.config))
-        return Found(raw, anchors, gaps, types, read=tuple(sorted(state.project.read)))
+        return found_in(state.project, module, state.sources, state.config, state.show_types)
     except Exception as error:  # noqa: BLE001  # a bug of ours becomes exit status 2; the other files are still checked
         path = state.project.modules[name].path
         return Found(crash=(messages.crashed(path, error), traceback.format_exc()))

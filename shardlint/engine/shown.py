@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
+from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import specs
 from shardlint.engine.sharding.manual_entry import displayed
@@ -23,6 +24,8 @@ from shardlint.values import (
     Literal,
     MaybeValue,
     MeshValue,
+    MethodValue,
+    ModuleValue,
     PartialValue,
     ScalarValue,
     SequenceValue,
@@ -38,6 +41,11 @@ from shardtypes.lang import Size, format_shape
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+Key: TypeAlias = tuple[int, str]
+"""A node and the name that stands there."""
+
+#: What a name is that stands for code.
+_ELSEWHERE = (ClassValue, ExternalValue, FunctionValue, MethodValue, ModuleValue)
 #: Longer lists and tuples are not printed in full.
 _MANY = 8
 #: What tells sizes of one name apart, which readers need not see.
@@ -97,14 +105,42 @@ def shown(value: Value) -> tuple[str, str | None]:
             return type(value).__name__.removesuffix("Value").lower(), None
 
 
-def see(it: Interpreter, frame: Frame, key: tuple[int, str], value: Value) -> None:
+def see(it: Interpreter, frame: Frame, key: Key, value: Value) -> None:
     """Keep what is known of a name for --show-types: what its function says by itself, else what its calls tell."""
+    _keep(it, frame, it.seen, key, value)
+
+
+def see_use(it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value) -> None:
+    """Keep what is known of a name where it is used, for editors. Definitions and libraries they show themselves."""
+    if it.uses is None or isinstance(value, _ELSEWHERE):
+        return
+    if isinstance(expr, ir.Name):
+        if not isinstance(value, Unknown) or frame.find(expr.id) is not None:
+            _keep(it, frame, it.uses, (expr.at, expr.id), value)
+    elif not isinstance(value, Unknown):
+        _keep(it, frame, it.uses, (expr.at, _path(expr) or f".{expr.name}"), value)
+
+
+def rows(seen: Mapping[Key, Value]) -> list[tuple[int, str, str, str | None]]:
+    """(node, name, type, why it is unknown or None) of what was seen, in order."""
+    return [(at, name, *shown(value)) for (at, name), value in sorted(seen.items(), key=lambda item: item[0])]
+
+
+def _keep(it: Interpreter, frame: Frame, seen: dict[Key, Value], key: Key, value: Value) -> None:
     if not (frame.checking or (frame.in_place and frame.module == it.target)):
         return
-    _, before = it.seen.get(key, (key[1], None))
+    before = seen.get(key)
     known = before is not None and _open(before) == 0
     if before is None or (not known and _open(value) <= _open(before)) or (frame.checking and not _open(value)):
-        it.seen[key] = (key[1], value if it.view is None else displayed(it.view, value))
+        seen[key] = value if it.view is None else displayed(it.view, value)
+
+
+def _path(expr: ir.Expr) -> str | None:
+    """A dotted name as it is written; None for anything else."""
+    if isinstance(expr, ir.Name):
+        return expr.id
+    inner = _path(expr.obj) if isinstance(expr, ir.Attr) else None
+    return None if inner is None or not isinstance(expr, ir.Attr) else f"{inner}.{expr.name}"
 
 
 def _open(value: Value) -> int:

@@ -21,6 +21,7 @@ class Checked:
     lines: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     types: tuple[ShownType, ...] = ()
+    uses: tuple[ShownType, ...] = ()
 
 
 def check_documents(texts: Mapping[Path, str]) -> tuple[dict[Path, Checked], list[str]]:
@@ -51,4 +52,5 @@ def _part(report: Report, shown: str) -> Checked:
         tuple(report.texts.get(shown, b"").decode("utf-8", "replace").splitlines(keepends=True)),
         tuple(d for d in report.diagnostics if d.place.path == shown),
         tuple(t for t in report.types if t.place.path == shown),
+        tuple(t for t in report.uses if t.place.path == shown),
     )

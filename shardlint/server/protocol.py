@@ -122,6 +122,10 @@ def _contains(outer: lsp.Range, at: lsp.Position) -> bool:
     return (outer.start.line, outer.start.character) <= (at.line, at.character) <= (outer.end.line, outer.end.character)
 
 
+def _lines(at: lsp.Range) -> int:
+    return at.end.line - at.start.line
+
+
 def serve() -> None:
     """Answer one editor on standard input and output until it says exit."""
     server = Server()
@@ -145,13 +149,14 @@ def serve() -> None:
             if about is not None and _contains(at, params.position):
                 text = f"**{found.code} {found.name}**\n\n{found.message}\n\n---\n\n{about.text()}"
                 return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), at)
-        for shown in checked.types:
-            at = server.range(checked, shown.place)
-            if _contains(at, params.position):
-                why = f"\n\n{shown.why}" if shown.why else ""
-                text = f"```python\n{shown.name}: {shown.text}\n```{why}"
-                return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), at)
-        return None
+        known = ((server.range(checked, shown.place), shown) for shown in (*checked.types, *checked.uses))
+        around = [(at, shown) for at, shown in known if _contains(at, params.position)]
+        if not around:
+            return None
+        at, shown = min(around, key=lambda pair: (_lines(pair[0]), pair[0].end.character - pair[0].start.character))
+        why = f"\n\n{shown.why}" if shown.why else ""
+        text = f"```python\n{shown.name}: {shown.text}\n```{why}"
+        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), at)
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
     def hints(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:

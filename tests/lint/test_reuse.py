@@ -292,9 +292,9 @@ def test_an_edit_is_analysed_alone(edited: Callable[[int], Edited], monkeypatch:
     project = edited(0)
     analysed: list[str] = []
 
-    def watched(project: object, module: object, config: object) -> object:
+    def watched(project: object, module: object, config: object, uses: bool) -> object:
         analysed.append(module.name)  # type: ignore[attr-defined]  # a lowered module
-        return run(project, module, config)  # type: ignore[arg-type]  # passed on as they came
+        return run(project, module, config, uses)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(placing, "run", watched)
     config = Config(root=project.folder, jobs=1)
