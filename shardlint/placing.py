@@ -59,7 +59,7 @@ def found_in(project: Project, module: ir.Module, sources: Sources, config: Conf
     )
 
 
-def _shown(places: _Places, module: str, seen: Mapping[Key, Value]) -> tuple[ShownType, ...]:
+def _shown(places: _Places, module: str, seen: Mapping[Key, tuple[str, Value]]) -> tuple[ShownType, ...]:
     found = (ShownType(places.of(module).place(at), name, text, why) for at, name, text, why in rows(seen))
     return tuple(sorted(found, key=lambda one: one.place))
 

@@ -22,6 +22,7 @@ from shardlint.ops.sharding import ShardingError, View
 from shardlint.ops.sharding.explicit import configured, explicit_axes
 from shardlint.project import CLASSES, Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
+    ArrayValue,
     ClassValue,
     ExternalValue,
     FunctionValue,
@@ -63,8 +64,8 @@ class Interpreter:
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
-        self.seen: dict[tuple[int, str], Value] = {}  # what assigned names are, by node
-        self.uses: dict[tuple[int, str], Value] | None = None  # the same of names that are used, where somebody asks
+        self.seen: dict[tuple[int, str], tuple[str, Value]] = {}  # what assigned names are, by node
+        self.uses: dict[tuple[int, str], tuple[str, Value]] | None = None  # and used ones, if wanted
         self.unmodelled: dict[str, int] = {}
         self.cut: dict[str, int] = {}  # functions whose analysis was cut off, and how often
         self.target = ""
@@ -81,6 +82,7 @@ class Interpreter:
         self.counter = 0
         self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known
         self.explicit: MeshValue | None = None  # with explicit axes, on which the function under analysis runs
+        self.parameters: ArrayValue | None = None  # how those of a module that is applied in manual code lie
         self.regions = Regions(self)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------

@@ -121,18 +121,18 @@ def see_use(it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value
         _keep(it, frame, it.uses, (expr.at, _path(expr) or f".{expr.name}"), value)
 
 
-def rows(seen: Mapping[Key, Value]) -> list[tuple[int, str, str, str | None]]:
+def rows(seen: Mapping[Key, tuple[str, Value]]) -> list[tuple[int, str, str, str | None]]:
     """(node, name, type, why it is unknown or None) of what was seen, in order."""
-    return [(at, name, *shown(value)) for (at, name), value in sorted(seen.items(), key=lambda item: item[0])]
+    return [(at, name, *shown(value)) for (at, _), (name, value) in sorted(seen.items(), key=lambda item: item[0])]
 
 
-def _keep(it: Interpreter, frame: Frame, seen: dict[Key, Value], key: Key, value: Value) -> None:
+def _keep(it: Interpreter, frame: Frame, seen: dict[Key, tuple[str, Value]], key: Key, value: Value) -> None:
     if not (frame.checking or (frame.in_place and frame.module == it.target)):
         return
-    before = seen.get(key)
+    _, before = seen.get(key, (key[1], None))
     known = before is not None and _open(before) == 0
     if before is None or (not known and _open(value) <= _open(before)) or (frame.checking and not _open(value)):
-        seen[key] = value if it.view is None else displayed(it.view, value)
+        seen[key] = (key[1], value if it.view is None else displayed(it.view, value))
 
 
 def _path(expr: ir.Expr) -> str | None:

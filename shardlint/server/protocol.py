@@ -122,8 +122,8 @@ def _contains(outer: lsp.Range, at: lsp.Position) -> bool:
     return (outer.start.line, outer.start.character) <= (at.line, at.character) <= (outer.end.line, outer.end.character)
 
 
-def _lines(at: lsp.Range) -> int:
-    return at.end.line - at.start.line
+def _length(at: lsp.Range) -> tuple[int, int]:
+    return at.end.line - at.start.line, at.end.character - at.start.character
 
 
 def serve() -> None:
@@ -143,20 +143,22 @@ def serve() -> None:
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hover(params: lsp.HoverParams) -> lsp.Hover | None:
         checked = server.of(params.text_document.uri)
+        texts: list[tuple[lsp.Range, str]] = []
+        known = ((server.range(checked, shown.place), shown) for shown in (*checked.types, *checked.uses))
+        around = [(at, shown) for at, shown in known if _contains(at, params.position)]
+        if around:
+            at, shown = min(around, key=lambda pair: _length(pair[0]))
+            why = f"\n\n{shown.why}" if shown.why else ""
+            texts.append((at, f"```python\n{shown.name}: {shown.text}\n```{why}"))
         for found in checked.diagnostics:
             at = server.range(checked, found.place)
             about = rule(found.code)
             if about is not None and _contains(at, params.position):
-                text = f"**{found.code} {found.name}**\n\n{found.message}\n\n---\n\n{about.text()}"
-                return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), at)
-        known = ((server.range(checked, shown.place), shown) for shown in (*checked.types, *checked.uses))
-        around = [(at, shown) for at, shown in known if _contains(at, params.position)]
-        if not around:
+                texts.append((at, f"**{found.code} {found.name}**\n\n{found.message}\n\n---\n\n{about.text()}"))
+        if not texts:
             return None
-        at, shown = min(around, key=lambda pair: (_lines(pair[0]), pair[0].end.character - pair[0].start.character))
-        why = f"\n\n{shown.why}" if shown.why else ""
-        text = f"```python\n{shown.name}: {shown.text}\n```{why}"
-        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), at)
+        content = lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(text for _, text in texts))
+        return lsp.Hover(content, texts[0][0])
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
     def hints(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:

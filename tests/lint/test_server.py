@@ -114,6 +114,48 @@ def test_findings_follow_the_text(tmp_path: Path) -> None:
     drive(tmp_path, script)
 
 
+def test_hover_knows_names_where_they_are_used(tmp_path: Path) -> None:
+    """Parameters, locals and fields, also in manual code and inside of what a finding marks; not what is no value."""
+    path = tmp_path / "model.py"
+    text = """\
+from jax import lax
+from shardtypes import f32, pytree_dataclass, typed_shard_map
+
+@pytree_dataclass
+class Layer:
+    up: f32["M F/t"]
+    down: f32["F/t M"]
+
+@typed_shard_map
+def mlp(x: f32["B/d M"], layer: Layer) -> f32["B/d M"]:
+    part = (x @ layer.up) @ layer.down
+    return lax.psum(part * part, "t")
+"""
+
+    async def script(editor: Editor) -> None:
+        editor.open(path, text)
+        await editor.until(lambda p: bool(p.diagnostics))
+
+        async def hover(line: int, word: str) -> str | None:
+            at = lsp.Position(line - 1, text.splitlines()[line - 1].index(word))
+            found = await editor.text_document_hover_async(
+                lsp.HoverParams(lsp.TextDocumentIdentifier(path.as_uri()), at)
+            )
+            assert found is None or isinstance(found.contents, lsp.MarkupContent)
+            return None if found is None else found.contents.value
+
+        assert await hover(11, "x @") == "```python\nx: float32['B/d M']\n```"
+        assert await hover(11, "layer.up") == "```python\nlayer: Layer\n```"
+        assert await hover(11, "up)") == "```python\nlayer.up: float32['M F/t']\n```"
+        assert await hover(12, "psum") is None
+        marked = await hover(12, "part *")
+        assert marked is not None
+        assert marked.startswith("```python\npart: float32['B/d M {U:t}']\n```")
+        assert "**ST301 pending-sum-used**" in marked
+
+    drive(tmp_path, script)
+
+
 def test_an_unsaved_change_is_seen_in_the_files_that_import_it(tmp_path: Path) -> None:
     helper, user = tmp_path / "helper.py", tmp_path / "user.py"
     text = 'from shardtypes import f32\n\n\ndef f(x: f32["3 N"]) -> f32["N"]:\n    return x[0]\n'
