@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from shardlint import dtypes
 from shardlint.engine.agreement import Site, agree
 from shardlint.engine.annotations import resolve
+from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import bare, children, leaf_pairs, map_leaves, traced
 from shardlint.engine.types import AnyType
@@ -86,8 +87,6 @@ def _fixed(wrapped: WrappedValue) -> frozenset[int] | None:
 
 def _arguments(site: Site, primal: FunctionValue, rule: FunctionValue | None) -> list[Value]:
     """What the function may be given, as its annotations, or those of its forward rule, say."""
-    from shardlint.engine.calls import parameter_value
-
     it, bindings = site.it, Bindings()
     frame = Frame(primal.module, bindings=bindings)
     values: list[Value] = []

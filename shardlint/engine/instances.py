@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
+from shardlint.engine.arguments import bound_arguments
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import AnyType, ScalarType
 from shardlint.values import (
@@ -45,7 +46,6 @@ def construct(
     places: tuple[int, ...],
 ) -> Value:  # fmt: skip
     """``Cls(…)`` of a class with an ``__init__`` of its own, or none."""
-    from shardlint.engine.calls import bound_arguments
     from shardlint.engine.classes import find_method
     from shardlint.engine.inline import in_place
 

@@ -1,0 +1,154 @@
+"""Arguments of a call against the parameters of a signature, and what a parameter may be taken to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shardlint import ir
+from shardlint.engine import matching
+from shardlint.engine.annotations import resolve
+from shardlint.engine.frames import Frame
+from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    FunctionValue,
+    InstanceValue,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Bindings
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+
+def bind(
+    node: ir.Function | ir.Lambda, args: list[Value], kwargs: dict[str, Value]
+) -> tuple[dict[str, Value], dict[str, int]] | None:
+    """Arguments by parameter, and the index of each among all that were given; None if they do not fit."""
+    bound: dict[str, Value] = {}
+    index: dict[str, int] = {}
+    rest = list(enumerate(args))
+    named = dict(kwargs)
+    order = {name: len(args) + i for i, name in enumerate(kwargs)}
+    for param in node.params:
+        if param.kind == "*":
+            bound[param.name] = SequenceValue(tuple(value for _, value in rest))
+            rest = []
+        elif param.kind == "**":
+            bound[param.name] = DictValue(tuple(named.items()))
+            named = {}
+        elif rest and param.kind in ("positional", "positional-only"):
+            position, bound[param.name] = rest.pop(0)
+            index[param.name] = position
+        elif param.name in named:
+            bound[param.name] = named.pop(param.name)
+            index[param.name] = order[param.name]
+        elif param.default is None:
+            return None
+    return None if rest or named else (bound, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Arguments that fit a signature: by parameter, what the names of its shapes are bound to, and whether one was
+    reported."""
+
+    bound: dict[str, Value]
+    bindings: Bindings
+    wrong: bool
+
+
+def bound_arguments(
+    it: Interpreter, frame: Frame, func: FunctionValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    places: tuple[int, ...],
+) -> Fit | None:  # fmt: skip
+    """Check arguments against a signature; None where they do not fit its parameters."""
+    node = func.node
+    found = bind(node, args, kwargs)
+    if found is None:
+        return None
+    bound, index = found
+    bindings = Bindings()
+    if func.owner is not None and args and isinstance(args[0], InstanceValue) and node.params:
+        self_type = ClassType(func.owner, own=True)
+        if bound.get(node.params[0].name) is args[0] and args[0].cls is func.owner:
+            matching.check(it, self_type, args[0], bindings, frame.facts, "self")
+    wrong = False
+    for param in node.params:
+        if param.kind in ("*", "**") or param.name not in index:
+            continue
+        type_ = resolve(it, param.annotation, func.module)
+        what = f"argument {param.name} of {func.name}"
+        problem = matching.check(it, type_, bound[param.name], bindings, frame.facts, what)
+        if problem is not None:
+            position = index[param.name]
+            place = places[position] if position < len(places) else at
+            related: tuple[tuple[str, int, str], ...] = ()
+            if problem.where is not None:
+                related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
+            earlier = {name: places[i] for name, i in index.items() if i < len(places)}
+            related += _bound_by(it, frame, func, param, problem, bindings, earlier)
+            other = None if wrong else _swapped_with(it, frame, func, bound, index, param.name)
+            message = f"{problem.message}; are {param.name} and {other} swapped?" if other else problem.message
+            it.report(frame, problem.code or "ST202", place, message, problem.witness, related)
+            wrong = True
+            if other is not None:
+                break  # one mistake, one finding
+    return Fit(bound, bindings, wrong)
+
+
+def _swapped_with(
+    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], index: dict[str, int], name: str
+) -> str | None:
+    """The parameter whose argument would have to change places with this one for all to fit."""
+    types = {p.name: resolve(it, p.annotation, func.module) for p in func.node.params if p.name in index}
+    arrays = [other for other, type_ in types.items() if isinstance(type_, ArrayType) and type_.shape is not None]
+    for other in arrays if name in arrays else ():
+        if other == name or not isinstance(bound[other], ArrayValue):
+            continue
+        given = {**bound, name: bound[other], other: bound[name]}
+        bindings = Bindings()
+        if not any(matching.check(it, type_, given[p], bindings, frame.facts, "") for p, type_ in types.items()):
+            return other
+    return None
+
+
+def _bound_by(
+    it: Interpreter, frame: Frame, func: FunctionValue, wrong: ir.Param, problem: matching.Problem, bindings: Bindings,
+    places: dict[str, int],
+) -> tuple[tuple[str, int, str], ...]:  # fmt: skip
+    """Which earlier argument gave a name of the dimension that does not fit its size."""
+    shape = problem.where.shape if problem.where is not None else None
+    if shape is None or problem.dim is None or shape.variadic is not None or problem.dim >= len(shape.dims):
+        return ()
+    size = shape.dims[problem.dim].size
+    for param in func.node.params[: func.node.params.index(wrong)]:
+        type_ = resolve(it, param.annotation, func.module)
+        if size is None or param.name not in places or not isinstance(type_, ArrayType) or type_.shape is None:
+            continue
+        for name in sorted(size.symbols & type_.shape.names):
+            bound = bindings.get(name)
+            if bound is not None:
+                return ((frame.module, places[param.name], f"{name!r} of {func.name} is {bound} by this argument"),)
+    return ()
+
+
+def parameter_value(it: Interpreter, frame: Frame, param: ir.Param, type_: Type) -> Value:
+    """What a function may assume of a parameter."""
+    if param.kind in ("*", "**"):
+        return Unknown("takes any number of arguments")
+    if isinstance(type_, ScalarType) and type_.kind == "int":
+        negative = isinstance(param.default, ir.Unary)
+        return IntValue(None if negative else it.named(param.name))
+    if isinstance(type_, AnyType):
+        return Unknown(f"parameter {param.name} has no array annotation", it.named(param.name))
+    value = matching.instantiate(it, type_, frame.bindings, matching.as_symbol)
+    none = isinstance(param.default, ir.Const) and param.default.value is None
+    if none and isinstance(type_, (ArrayType, ClassType)):
+        return Unknown("may be None")
+    return value
