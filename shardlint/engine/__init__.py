@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from shardlint import ir, messages
 from shardlint.engine import classes, enforcement, mutation, statements, strings
 from shardlint.engine.annotations import resolve
-from shardlint.engine.calls import parameter_value
+from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.sharding import explicit
