@@ -201,6 +201,7 @@ def _settled(before: Value, after: Value) -> Value:
     after = traced(after)
     if not (isinstance(before, ArrayValue) and isinstance(after, ArrayValue)):
         return before
+    before = _split(before, after)
     dims = before.dims if before.dims is not None else after.dims
     if before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims):
         dims = tuple(
@@ -213,15 +214,34 @@ def _settled(before: Value, after: Value) -> Value:
     return replace(joined, dims=dims, dtype=dtype, weak=weak) if isinstance(joined, ArrayValue) else before
 
 
+def _split(before: ArrayValue, after: ArrayValue) -> ArrayValue:
+    """A start that is one constant everywhere counts as split like the array that comes back, and no longer as alike
+    along such a dimension."""
+    if before.constant and not after.constant:
+        alike = {mark for mark in before.marks if mark[1] == "alike" and mark not in after.marks}
+        before = replace(before, marks=before.marks - alike)
+    if states.UNIFORM not in before.marks or before.dims is None or after.dims is None:
+        return before
+    if len(before.dims) != len(after.dims):
+        return before
+    dims = tuple(
+        replace(a, axes=b.axes) if a.axes == () and b.axes and a.size == b.size else a
+        for a, b in zip(before.dims, after.dims, strict=True)
+    )
+    new = {axis for dim in dims for axis in dim.axes or ()} - states.sharded(before)
+    return replace(before, dims=dims, marks=before.marks | states.split_marks(new))
+
+
 def _begun(before: ArrayValue, after: ArrayValue) -> ArrayValue:
     """The start of a carry as a first step leaves it, over axes along which it was the same on all devices: constants
-    become the sum of parts that is added to them, each device's own gradients keep them apart, and what was counted
-    wrong once stays so."""
+    become the sum of parts that is added to them, or what differs between the devices, each device's own gradients keep
+    them apart, and what was counted wrong once stays so."""
     if not (before.manual and after.manual):
         return before
     same = {axis for axis in axes_met([after]) if state(before, axis) == "replicated"}
     sums = {axis for axis in same if before.constant and state(after, axis) == "pending"}
     own = {axis for axis in same if "derived" in marks(after, axis)}
+    own |= {axis for axis in same if before.constant and state(after, axis) == "varying"}
     wrong = {axis for axis in same if state(after, axis) == "replicated" and "miscounted" in marks(after, axis)}
     taken = frozenset(mark for mark in after.marks if mark[0] in sums | own | wrong)
     return replace(

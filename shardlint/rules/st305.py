@@ -9,7 +9,7 @@ class UnboundAxisName(Rule):
 
     Reports a collective over an axis that nothing around it binds: neither the mesh of `shard_map`, nor the `axis_name`
     of `pmap` or `vmap`; or over one that `shard_map(axis_names=…)` leaves to the compiler, and a spec that names such
-    an axis.
+    an axis. Reports `with_sharding_constraint` inside of `shard_map`, too, where it names an axis that is manual there.
 
     ## Why is this bad
 

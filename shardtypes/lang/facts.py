@@ -51,6 +51,12 @@ class Fact:
     def symbols(self) -> frozenset[str]:
         return self.left.symbols | self.right.symbols
 
+    @property
+    def splits(self) -> bool:
+        """Whether it says that devices, whose numbers are the symbols ``|axis|``, split a size evenly."""
+        names = self.left.symbols
+        return self.kind == "divides" and bool(names) and all(name.startswith("|") for name in names)
+
     def holds(self, sizes: Mapping[str, int]) -> bool:
         left, right = self.left.evaluate(sizes), self.right.evaluate(sizes)
         if self.kind == "equal":
@@ -106,11 +112,13 @@ class Facts:
                 sizes = tuple(size.substitute(rule) for size in sizes)
         return sizes
 
-    def about(self, symbols: Iterable[str]) -> tuple[list[Fact], set[str]]:
-        """The facts that bear on the symbols, directly or through other facts, and all symbols in them."""
+    def about(self, symbols: Iterable[str], evenly: bool = True) -> tuple[list[Fact], set[str]]:
+        """The facts that bear on the symbols, directly or through other facts, and all symbols in them. Those that
+        devices split a size ``evenly`` may be left out."""
         reached = set(symbols)
+        facts = [f for f in self.items if evenly or not f.splits]
         while True:
-            related = [f for f in self.items if not f.symbols.isdisjoint(reached)]
+            related = [f for f in facts if not f.symbols.isdisjoint(reached)]
             more = reached.union(*(f.symbols for f in related))
             if more == reached:
                 return related, reached
@@ -147,8 +155,10 @@ def find_witness(
     """
     sizes = list(sizes)
     facts = facts or Facts()
-    related, symbols = facts.about(frozenset().union(*(s.symbols for s in sizes)))
-    if any(name.startswith("?") for name in symbols) or not facts.comparable(symbols):
+    own = frozenset().union(*(s.symbols for s in sizes))
+    related, symbols = facts.about(own)
+    # that the same devices split sizes of two vocabularies does not make either a matter of the other
+    if any(name.startswith("?") for name in symbols) or not facts.comparable(facts.about(own, evenly=False)[1]):
         return None
     even = [(op.args[1], op.args[0]) for s in sizes for op in s.operations() if op.op == "//"]
     even = [(d, n) for d, n in even if not any(not m for m, _ in n.terms)]  # (L+1)//2 rounds up on purpose

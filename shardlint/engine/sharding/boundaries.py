@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from shardlint import ir
-from shardlint.engine.sharding import checks, placements
+from shardlint.engine.sharding import checks, placements, prefixes
 from shardlint.engine.sharding.collectives import axis_names
+from shardlint.engine.sharding.manual_exit import shown_path
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.signatures import Signature, signature
 from shardlint.engine.sharding.site import NONE, Site
@@ -191,6 +192,10 @@ class _Check:
         """The arrays of one parameter or result against their specs."""
         if isinstance(shardings, SpecValue):
             self._axes(shardings, shardings, operand)
+        differs = prefixes.mismatch(value, shardings)
+        if differs is not None:
+            self.site.report("ST307", self._at(operand), f"{what}{shown_path(differs[0])} {differs[1]}")
+            return
         for array, one, name in checks.pairs(value, shardings, what):
             spec = spec_of(one)
             if spec is None or not self._axes(one, spec, operand):

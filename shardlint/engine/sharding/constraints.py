@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from shardlint import ir
 from shardlint.engine.annotations import resolve
 from shardlint.engine.sharding import checks, explicit, meshes, placements, rules_in_force
 from shardlint.engine.sharding.signatures import laid_out
 from shardlint.engine.sharding.site import Site
-from shardlint.engine.sharding.specs import spec_of
+from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.values import (
     ArrayValue,
     InstanceValue,
@@ -92,6 +93,8 @@ def _place(
         spec = spec_of(one)
         if spec is None:
             continue
+        if site.qualname in _CONSTRAINT and array.manual and _names_manual(site, spec, operand):
+            break
         axes = checks.mesh_axes(site, one)
         # what NamedSharding itself refuses was reported where it was made
         if isinstance(one, SpecValue) and not checks.check_axes(site, spec, axes, operand):
@@ -106,3 +109,19 @@ def _place(
     if site.qualname in _CONSTRAINT and explicit.mixed(own):
         return value  # the type that it has says nothing of automatic axes
     return placements.note(site, checks.placed(value, sharding, site.frame.mesh), sharding)
+
+
+def _names_manual(site: Site, spec: SpecValue, operand: ir.Expr | None) -> bool:
+    """Report a constraint inside of ``shard_map`` that names an axis over which the code is manual: of one device's
+    part there is nothing to place along it. A view that no ``shard_map`` was seen to make says less."""
+    view = site.it.view
+    if view is None or view.kind != "shard_map" or view.transposes is None:
+        return False
+    own = {axis for axis, _ in view.axes} - set(view.mapped)
+    axis = next((one for entry in spec.entries or () for one in entry or () if one in own), None)
+    if axis is None:
+        return False
+    at = site.place(spec, operand)
+    text = f"with_sharding_constraint: {shown(spec)} names {axis!r}, over which this code is manual: JAX takes those axes that are left to the compiler"  # noqa: E501 - one sentence
+    site.report("ST305", at, text, site.origin(spec, at))
+    return True

@@ -12,7 +12,7 @@ from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import manual_exit, outside
+from shardlint.engine.sharding import manual_exit, outside, prefixes
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual import Region, signature_view, tracked
 from shardlint.engine.sharding.manual_entry import at_border, by_spec
@@ -134,7 +134,14 @@ def call_region(
     region = region_of(it, SHARD_MAP, dict(func.options), frame.mesh)
     if not frame.silent:
         it.regions.called(innermost(func.func))
-    inner = [_enter(region, value, _entry(region.entries, i, len(args))) for i, value in enumerate(args)]
+    entries = [_entry(region.entries, i, len(args)) for i in range(len(args))]
+    for i, (value, one) in enumerate(zip(args, entries, strict=True)):
+        differs = None if one is None else prefixes.mismatch(value, one)
+        if differs is not None:
+            text = f"argument {i}{manual_exit.shown_path(differs[0])} {differs[1]}"
+            it.report(frame, "ST307", places[i] if i < len(places) else at, text)
+            return Unknown("an error was reported here")
+    inner = [_enter(region, value, one) for value, one in zip(args, entries, strict=True)]
     if kwargs:
         return Unknown("shard_map with keyword arguments")
     before = it.view

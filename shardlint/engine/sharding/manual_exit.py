@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import operand
-from shardlint.engine.sharding import manual_leaves
+from shardlint.engine.sharding import manual_leaves, prefixes
 from shardlint.engine.sharding.manual import Region
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import shown, spec_of
@@ -109,6 +109,10 @@ def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> I
             yield from _miscounted(leaf, path)
     else:
         promised = frame.region is not None and frame.promise is not None  # then judged where it is transformed
+        differs = None if promised or region.results is None else prefixes.mismatch(value, region.results)
+        if differs is not None:
+            yield Finding("ST307", differs[1], (), differs[0])
+            return
         for path, leaf, one in _with_specs(value, region.results, ()):
             spec = spec_of(one) if one is not None else None
             if not promised and spec is not None and leaf.dims is not None and len(spec.entries or ()) > len(leaf.dims):

@@ -15,7 +15,7 @@ from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError
 from shardlint.ops.sharding.counts import is_whole
 from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
-from shardlint.ops.sharding.state import FACTORED, WHOLE, ZERO, axes_met, settled, state
+from shardlint.ops.sharding.state import FACTORED, UNIFORM, WHOLE, ZERO, axes_met, settled, state
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.values import ArrayValue, IntValue, Literal, Note, SequenceValue, Value
 from shardtypes.lang import Size
@@ -168,7 +168,8 @@ def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return computed(op, out, origins)
     if out.dims is None:
         return unknown(out)
-    return settled(out, [() for _ in out.dims], marks=[ZERO] if op.last == "zeros" else [], constant=True)
+    marks = [ZERO, UNIFORM] if op.last == "zeros" else [UNIFORM] if op.last in ("ones", "full", "empty") else []
+    return settled(out, [() for _ in out.dims], marks=marks, constant=True)
 
 
 def with_numbers(op: Op) -> list[ArrayValue]:

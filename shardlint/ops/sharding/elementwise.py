@@ -12,7 +12,7 @@ from shardlint.ops.sharding import masks
 from shardlint.ops.sharding.base import Op, Rule, ShardingError, names, rule, with_numbers
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.state import UNIFORM, WHOLE, Axes
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import format_shape
@@ -24,6 +24,8 @@ def elementwise(kind: Kind) -> Rule:
     def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         operands = with_numbers(op)
         result = combined(op, out, aligned(op, out, operands), kind, operands)
+        if all(o.constant and (UNIFORM in o.marks or not o.dims) for o in operands):
+            result = replace(result, marks=result.marks | {UNIFORM})
         return masks.followed(op, result, operands)
 
     return found
@@ -143,6 +145,8 @@ def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``astype``: linear, but for casts to integers, which cut off: then a pending sum may be one no more."""
     operands = with_numbers(op)[:1]
     result = combined(op, out, aligned(op, out, operands), "linear", operands)
+    if operands and operands[0].dtype == "bool":
+        result = replace(result, marks=result.marks | {WHOLE})  # a mask is no factor
     if dtypes.is_kind(out.dtype, "floating", "complex") or (operands and operands[0].dtype == out.dtype):
         return result
     pending = result.pending or frozenset()

@@ -12,7 +12,7 @@ from shardlint.ops.sharding.base import Op, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import LOCAL, ZERO, Axes, choosing, marks, settled, sharded
+from shardlint.ops.sharding.state import LOCAL, ZERO, Axes, choosing, marks, placing, settled, sharded
 from shardlint.ops.sharding.structure import followed
 from shardlint.ops.sharding.updating import index_axes, is_full
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, SliceValue, Value
@@ -134,7 +134,7 @@ def sliced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return unknown(out)
     if not starts:
         return result
-    return combined(op, result, [dim.axes for dim in result.dims or ()], "multiply", [result, *starts])
+    return combined(op, result, [dim.axes for dim in result.dims or ()], "multiply", [result, *map(placing, starts)])
 
 
 def _plain(value: Value | None) -> bool:

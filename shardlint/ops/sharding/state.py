@@ -29,8 +29,9 @@ Marks refine the state over an axis:
 
 - ``logged``: a miscounted value after a logarithm, where no factor makes it right.
 
-Three marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on
-an operand of one operation, it is no such factor; ``ZERO``, every entry is zero.
+Four marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on
+an operand of one operation, it is no such factor; ``ZERO``, every entry is zero; ``UNIFORM``, all entries are one
+constant.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ LOCAL = frozenset({"local", "softmax", "scan"})
 FACTORED = ("", "factored")
 WHOLE = ("", "whole")
 ZERO = ("", "zero")
+UNIFORM = ("", "uniform")
 
 
 def state(value: ArrayValue, axis: str) -> State:
@@ -136,6 +138,11 @@ def choosing(value: ArrayValue) -> ArrayValue:
     it are for."""
     kept = value.marks - {FACTORED} if value.varying or sharded(value) else value.marks
     return replace(value, marks=kept | {WHOLE})
+
+
+def placing(value: ArrayValue) -> ArrayValue:
+    """What says where a slice begins, and is no factor of what is in it."""
+    return replace(value, marks=(value.marks - {FACTORED}) | {WHOLE})
 
 
 def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:

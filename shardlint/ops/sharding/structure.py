@@ -10,7 +10,7 @@ from shardlint.ops.sharding.base import Op, computed, is_zero, made, names, rule
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, clash, explain
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import FACTORED, Axes, choosing, sharded, state
+from shardlint.ops.sharding.state import FACTORED, Axes, choosing, placing, sharded, state
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, Literal, SequenceValue
 from shardtypes.lang import Size
 
@@ -205,13 +205,19 @@ def overwritten(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     target, update = op.operands[:2] if len(op.operands) > 1 else (None, None)
     if target is None or update is None or target.dims is None or update.dims is None or out.dims is None:
         return computed(op, out, origins)
-    pairs = list(zip(target.dims, update.dims, strict=False))
+    axis, written = static_int(op.call.get("axis")), update.dims
+    if op.last == "dynamic_update_index_in_dim" and axis is not None and len(update.dims) == len(target.dims) - 1:
+        axis %= len(target.dims)
+        written = (*written[:axis], Dimension(ONE, ()), *written[axis:])  # one entry of the dimension that it lacks
+        update = replace(update, dims=written)
+    pairs = list(zip(target.dims, written, strict=False))
     whole = all(a.axes == b.axes and (a.axes == () or a.size == b.size) for a, b in pairs)
-    if len(target.dims) != len(update.dims) or not whole:
+    if len(target.dims) != len(written) or not whole:
         return computed(op, out, origins)
     axes = [dim.axes for dim in target.dims]
-    result = combined(op, out, axes, "add", [target, update])
-    starts = op.operands[2:]
+    parts = replace(op, operands=op.operands[:2], positions=op.positions[:2])
+    result = combined(parts, out, axes, "add", [target, update])
+    starts = [placing(one) for one in op.operands[2:]]
     return combined(op, result, axes, "multiply", [result, *starts]) if starts else result
 
 
@@ -251,7 +257,9 @@ def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return unknown(out)
     condition, values = operands[0], operands[1:]
     axes = aligned(op, out, operands)
-    chosen = combined(op, out, axes, "add", values)
+    own = [(o, at) for o, at in zip(op.operands, op.positions, strict=True) if at > 0]  # a condition is no addend
+    parts = replace(op, operands=tuple(o for o, _ in own), positions=tuple(at for _, at in own))
+    chosen = combined(parts, out, axes, "add", values)
     result = combined(op, chosen, axes, "multiply", [choosing(condition), chosen])
     return _masked(op, result, condition, values[0])
 
