@@ -48,6 +48,9 @@ class OpError(Exception):
         self.witness: dict[str, int] = dict(witness or {})
         self.operand = operand
 
+    def __str__(self) -> str:
+        return self.message
+
 
 class UnknownArgument(Exception):
     """Raised inside a model for an argument whose value is not known: the result is an unknown array."""

@@ -8,7 +8,6 @@ where it refuses, JAX must refuse at its witness.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,10 +19,22 @@ from hypothesis import strategies as st
 from shardlint import dtypes, ops
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, SequenceValue, Value
 from shardtypes.lang import Size
-from tests.ops.oracle import CASES, Runner, abstract, agree, assert_same, context, in_jax, is_array, sampled, show
+from tests.ops.oracle import (
+    CASES,
+    QUICK,
+    Runner,
+    abstract,
+    agree,
+    assert_same,
+    context,
+    in_jax,
+    is_array,
+    sampled,
+    show,
+)
 
 ABSENT = object()
-FEW = CASES if "ORACLE_CASES" in os.environ else 5  # there are a thousand rows
+FEW = 5 if QUICK else CASES  # there are a thousand rows
 Drawn = tuple[list[object], dict[str, object]]
 
 
