@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
 from shardlint.engine import builtin, callables, classes, lists, matching, mutation, optimizers, sharding, transforms
 from shardlint.engine.annotations import resolve
+from shardlint.engine.arguments import bound_arguments
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
 from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import known, listed, operand
-from shardlint.engine.sharding import collectives, manual_calls, manual_operands, manual_trees, outside
+from shardlint.engine.sharding import collectives, copies, manual_calls, manual_operands, manual_trees, outside
 from shardlint.engine.sharding.collectives_spec import by_spec
-from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
+from shardlint.engine.types import ScalarType, says_something
 from shardlint.ops import OpError
 from shardlint.values import (
     ArrayValue,
@@ -25,7 +26,6 @@ from shardlint.values import (
     ExternalValue,
     FunctionValue,
     InstanceValue,
-    IntValue,
     Literal,
     MethodValue,
     PartialValue,
@@ -36,7 +36,6 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
-from shardtypes.lang import Bindings
 
 #: Functions of arrays, not of trees; but these take a tree as well.
 _ARRAYS = ("jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "jax.scipy.", "jax.Array.", "jax.image.", "einops.")
@@ -168,6 +167,18 @@ def _external(
     it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
     operands: tuple[ir.Expr, ...],
 ) -> Value:  # fmt: skip
+    """A function of a library, or of Python itself."""
+    found = _of_programs(it, frame, qualname, args, kwargs, at, operands)
+    if found is None:
+        found = _of_python(it, frame, qualname, args, kwargs, at)
+    return _of_arrays(it, frame, qualname, args, kwargs, at, operands) if found is None else found
+
+
+def _of_programs(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...],
+) -> Value | None:  # fmt: skip
+    """Functions that run others, that know of the mesh, or that take trees: these need the interpreter."""
     bounded = sharding.transform(it, frame, qualname, args, kwargs, at, operands)
     if bounded is not None:
         return bounded
@@ -183,34 +194,44 @@ def _external(
     optimized = optimizers.call(it, frame, qualname, args, kwargs, at)
     if optimized is not None:
         return optimized
+    copied = copies.call(it, frame, qualname, args, kwargs, at)
+    if copied is not None:
+        return copied
     tree = manual_trees.call(it, frame, qualname, args, kwargs, at)
     if tree is not None:
         return tree
     control = transforms.control(it, frame, qualname, args, kwargs, at, operands)
-    if control is not None:
-        return control
-    spec = by_spec(it, frame, qualname, args, at, operands, kwargs)
-    if spec is not None:
-        return spec
+    return control if control is not None else by_spec(it, frame, qualname, args, at, operands, kwargs)
+
+
+def _of_python(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
+) -> Value | None:
+    """Python's own functions, and those that ask about objects."""
     if qualname == "builtins.super":
         return classes.super_of(frame, args)
     ran = classes.run_module(it, frame, qualname, args, kwargs, at)
     if ran is not None:
         return ran
     if qualname.startswith("builtins."):
-        plain_result = builtin.call(qualname.removeprefix("builtins."), [listed(a) for a in args], kwargs)
-        if plain_result is not None:
-            return plain_result
+        result = builtin.call(qualname.removeprefix("builtins."), [listed(a) for a in args], kwargs)
+        if result is not None:
+            return result
     if qualname == "builtins.isinstance" and sharding.specs.is_other(args):
         return Literal(False)
     asked = callables.call(it, frame, qualname, args, kwargs, at)
-    if asked is not None:
-        return asked
-    if qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
+    if asked is None and qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
         return Unknown("a question about a type")
+    return asked
+
+
+def _of_arrays(
+    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    operands: tuple[ir.Expr, ...],
+) -> Value:  # fmt: skip
+    """Functions that have a model, and those that have none."""
     try:
-        of_arrays = qualname.startswith(_ARRAYS)
-        plain_of = operand if of_arrays else known
+        plain_of = operand if qualname.startswith(_ARRAYS) else known
         plain = {name: plain_of(value) for name, value in kwargs.items()}
         if args and isinstance(args[0], CollectionValue) and qualname in lists.JOINING:
             rest = [known(a) for a in args[1:]]
@@ -248,33 +269,6 @@ def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:
     return result
 
 
-def bind(
-    node: ir.Function | ir.Lambda, args: list[Value], kwargs: dict[str, Value]
-) -> tuple[dict[str, Value], dict[str, int]] | None:
-    """Arguments by parameter, and the index of each among all that were given; None if they do not fit."""
-    bound: dict[str, Value] = {}
-    index: dict[str, int] = {}
-    rest = list(enumerate(args))
-    named = dict(kwargs)
-    order = {name: len(args) + i for i, name in enumerate(kwargs)}
-    for param in node.params:
-        if param.kind == "*":
-            bound[param.name] = SequenceValue(tuple(value for _, value in rest))
-            rest = []
-        elif param.kind == "**":
-            bound[param.name] = DictValue(tuple(named.items()))
-            named = {}
-        elif rest and param.kind in ("positional", "positional-only"):
-            position, bound[param.name] = rest.pop(0)
-            index[param.name] = position
-        elif param.name in named:
-            bound[param.name] = named.pop(param.name)
-            index[param.name] = order[param.name]
-        elif param.default is None:
-            return None
-    return None if rest or named else (bound, index)
-
-
 def call_function(
     it: Interpreter, frame: Frame, func: FunctionValue, args: list[Value], kwargs: dict[str, Value], at: int,
     places: tuple[int, ...],
@@ -299,104 +293,3 @@ def call_function(
     if wrong or (isinstance(node, ir.Function) and node.is_async):
         return Unknown("not evaluated")
     return in_place(it, frame, func, bound, at)
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """Arguments that fit a signature: by parameter, what the names of its shapes are bound to, and whether one was
-    reported."""
-
-    bound: dict[str, Value]
-    bindings: Bindings
-    wrong: bool
-
-
-def bound_arguments(
-    it: Interpreter, frame: Frame, func: FunctionValue, args: list[Value], kwargs: dict[str, Value], at: int,
-    places: tuple[int, ...],
-) -> Fit | None:  # fmt: skip
-    """Check arguments against a signature; None where they do not fit its parameters."""
-    node = func.node
-    found = bind(node, args, kwargs)
-    if found is None:
-        return None
-    bound, index = found
-    bindings = Bindings()
-    if func.owner is not None and args and isinstance(args[0], InstanceValue) and node.params:
-        self_type = ClassType(func.owner, own=True)
-        if bound.get(node.params[0].name) is args[0] and args[0].cls is func.owner:
-            matching.check(it, self_type, args[0], bindings, frame.facts, "self")
-    wrong = False
-    for param in node.params:
-        if param.kind in ("*", "**") or param.name not in index:
-            continue
-        type_ = resolve(it, param.annotation, func.module)
-        what = f"argument {param.name} of {func.name}"
-        problem = matching.check(it, type_, bound[param.name], bindings, frame.facts, what)
-        if problem is not None:
-            position = index[param.name]
-            place = places[position] if position < len(places) else at
-            related: tuple[tuple[str, int, str], ...] = ()
-            if problem.where is not None:
-                related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
-            earlier = {name: places[i] for name, i in index.items() if i < len(places)}
-            related += _bound_by(it, frame, func, param, problem, bindings, earlier)
-            other = None if wrong else _swapped_with(it, frame, func, bound, index, param.name)
-            message = f"{problem.message}; are {param.name} and {other} swapped?" if other else problem.message
-            it.report(frame, problem.code or "ST202", place, message, problem.witness, related)
-            wrong = True
-            if other is not None:
-                break  # one mistake, one finding
-    return Fit(bound, bindings, wrong)
-
-
-def _swapped_with(
-    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], index: dict[str, int], name: str
-) -> str | None:
-    """The parameter whose argument would have to change places with this one for all to fit."""
-    types = {p.name: resolve(it, p.annotation, func.module) for p in func.node.params if p.name in index}
-    arrays = [other for other, type_ in types.items() if isinstance(type_, ArrayType) and type_.shape is not None]
-    for other in arrays if name in arrays else ():
-        if other == name or not isinstance(bound[other], ArrayValue):
-            continue
-        given = {**bound, name: bound[other], other: bound[name]}
-        bindings = Bindings()
-        if not any(matching.check(it, type_, given[p], bindings, frame.facts, "") for p, type_ in types.items()):
-            return other
-    return None
-
-
-def _bound_by(
-    it: Interpreter, frame: Frame, func: FunctionValue, wrong: ir.Param, problem: matching.Problem, bindings: Bindings,
-    places: dict[str, int],
-) -> tuple[tuple[str, int, str], ...]:  # fmt: skip
-    """Which earlier argument gave a name of the dimension that does not fit its size."""
-    shape = problem.where.shape if problem.where is not None else None
-    if shape is None or problem.dim is None or shape.variadic is not None or problem.dim >= len(shape.dims):
-        return ()
-    size = shape.dims[problem.dim].size
-    for param in func.node.params[: func.node.params.index(wrong)]:
-        type_ = resolve(it, param.annotation, func.module)
-        if size is None or param.name not in places or not isinstance(type_, ArrayType) or type_.shape is None:
-            continue
-        for name in sorted(size.symbols & type_.shape.names):
-            bound = bindings.get(name)
-            if bound is not None:
-                return ((frame.module, places[param.name], f"{name!r} of {func.name} is {bound} by this argument"),)
-    return ()
-
-
-def parameter_value(it: Interpreter, frame: Frame, param: ir.Param, type_: Type) -> Value:
-    """What a function may assume of a parameter."""
-    if param.kind in ("*", "**"):
-        return Unknown("takes any number of arguments")
-    if isinstance(type_, ScalarType) and type_.kind == "int":
-        negative = isinstance(param.default, ir.Unary)
-        return IntValue(None if negative else it.named(param.name))
-    if isinstance(type_, AnyType):
-        return Unknown(f"parameter {param.name} has no array annotation", it.named(param.name))
-    value = matching.instantiate(it, type_, frame.bindings, matching.as_symbol)
-    none = isinstance(param.default, ir.Const) and param.default.value is None
-    if none and isinstance(type_, (ArrayType, ClassType)):
-        return Unknown("may be None")
-    return value

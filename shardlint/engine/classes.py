@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import instances, matching, registration
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import manual_layers
 from shardlint.engine.trees import is_tree
 from shardlint.engine.types import AnyType, Type
 from shardlint.values import (
@@ -262,7 +263,8 @@ def run_module(
     if name not in _RUNNING or len(args) < 2 or not kwargs.keys().isdisjoint(("method", "capture_intermediates")):
         return None
     given = {key: value for key, value in kwargs.items() if key not in ("rngs", "mutable")}
-    result = call(it, frame, args[0], args[2:], given, at)
+    with manual_layers.parameters(it, args[1] if name == "apply" else Unknown("variables made here")):
+        result = call(it, frame, args[0], args[2:], given, at)
     variables = Unknown("variables of a flax module")
     if name == "init":
         return variables

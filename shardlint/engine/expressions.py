@@ -292,7 +292,7 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at
         ctx = it.context(frame, at)
         left, right = operand(left), operand(right)
         if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
-            left, right = outside.operand(it, left), outside.operand(it, right)
+            left, right = outside.operand(it.view, left), outside.operand(it.view, right)
         result = ops.binary(op, left, right, ctx)
         it.keep_facts(frame, ctx)
         return result

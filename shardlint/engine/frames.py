@@ -40,6 +40,7 @@ class Frame:
     jumps: list[dict[str, Value]] = field(default_factory=list)
     breaks: list[dict[str, Value]] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
+    once: dict[int, tuple[Value, Value]] = field(default_factory=dict)  # by id: after a loop, and after its first step
     rules: RuleList | None = None  # logical axis rules in force here; None where not known
     view: View | None = None  # the manual view in which the function itself is checked
     region: Region | None = None  # what runs it on every device, if that is known

@@ -10,6 +10,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all, join_variables
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import MAX_ITEMS, element, iterate, plain_key, truth
+from shardlint.engine.sharding import copies
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
@@ -115,6 +116,7 @@ def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tu
     """Run a body until the variables are stable; what is not stable after three rounds is unknown."""
     returned, facts = len(frame.returned), frame.facts
     breaks, frame.breaks = frame.breaks, []
+    first: dict[str, Value] = {}
     for attempt in range(4):
         before = dict(frame.variables)
         if target is not None:
@@ -123,6 +125,7 @@ def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tu
         mark = frame.bindings.mark()
         ended = it.block(frame, body)
         frame.bindings.rollback(mark)
+        first = first or frame.variables
         after = [*frame.jumps, *frame.breaks, *([] if ended else [frame.variables])]
         frame.jumps, frame.breaks, frame.facts = jumps, [], facts
         joined = before
@@ -137,6 +140,7 @@ def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tu
                 for name, value in joined.items()
             }
     frame.breaks = breaks
+    copies.remember(frame, first)
     del frame.returned[returned + 8 :]
 
 

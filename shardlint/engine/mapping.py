@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import named_axes, outside
+from shardlint.engine.sharding import copies, named_axes, outside
 from shardlint.engine.trees import children, is_leaf, map_leaves, may_be_tree, rebuilt, traced
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
@@ -83,7 +83,7 @@ class _Mapped:
         if self.lenient and not isinstance(value, Unknown):
             return value
         self.certain = False
-        return Unknown("a mapped argument")
+        return Unknown("a mapped argument", leaf=copies.kept(value, copies.COPIES))
 
     def _array(self, value: ArrayValue, axis: int, what: str) -> Value:
         self.any = True
@@ -173,6 +173,7 @@ def call_mapped(
     with named_axes.bound(it, frame, naming) as manual:
         if manual:
             pairs = zip(inner, args, strict=True)
+            naming = replace(naming, copied=func.kind == "jax.pmap" and copies.any_copied([*inner, *named.values()]))
             inner = [named_axes.entered(naming, value, given is not value, inside) for value, given in pairs]
             named = {name: named_axes.entered(naming, value, True, inside) for name, value in named.items()}
         result = call(it, frame, outside.taken(it, func.func) if not inside else func.func, inner, named, at, places)
@@ -274,9 +275,10 @@ def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
         return replace(result, prefix=(dim, *result.prefix)) if isinstance(result, InstanceValue) else result
     leaf = traced(value)
     if not isinstance(leaf, ArrayValue) or axis is None:
-        return value if lenient and not isinstance(value, Unknown) else Unknown("a stacked result")
+        unknown = Unknown("a stacked result", leaf=copies.kept(value))
+        return value if lenient and not isinstance(value, Unknown) else unknown
     if leaf.dims is None:
-        return ArrayValue(None, leaf.dtype)
+        return replace(leaf, weak=False) if copies.mark(leaf) else ArrayValue(None, leaf.dtype)
     rank = len(leaf.dims)
     if not -rank - 1 <= axis <= rank:
         shape = format_shape([d.size for d in leaf.dims])

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shardlint.engine import training
 from shardlint.engine.frames import Frame
+from shardlint.engine.plain import operand
 from shardlint.engine.trees import children, rebuilt
 from shardlint.ops import OpError
 from shardlint.ops.sharding.base import adopted
 from shardlint.ops.sharding.state import axes_met, sharded, split_marks, state
-from shardlint.values import ArrayValue, ExternalValue, SequenceValue, Unknown, Value
+from shardlint.values import ArrayValue, ExternalValue, InstanceValue, SequenceValue, Unknown, Value
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -37,6 +39,14 @@ def call(
     if qualname == f"{_TRANSFORMATION.qualname}.update":
         given = args[0] if args else kwargs.get("updates", Unknown("gradients"))
         return SequenceValue((_updates(given), Unknown("the state of an optimizer")))
+    if qualname == training.APPLY_GRADIENTS and args and isinstance(args[0], InstanceValue):
+        stepped = training.call(qualname, args, kwargs)
+        held = dict(args[0].fields).get("params", Unknown("parameters"))
+        if not isinstance(stepped, InstanceValue):
+            return None
+        params = _applied(it, frame, held, _updates(kwargs.get("grads", Unknown("gradients"))), at)
+        fields = ((name, params if name == "params" else value) for name, value in stepped.fields)
+        return replace(stepped, fields=tuple(fields))
     if qualname == "optax.apply_updates":
         trees = {**dict(zip(("params", "updates"), args, strict=False)), **kwargs}
         return _applied(it, frame, trees.get("params", Unknown()), trees.get("updates", Unknown()), at)
@@ -58,7 +68,8 @@ def _updates(gradient: Value) -> Value:
     own = {axis for axis in axes_met([value]) if state(value, axis) in ("pending", "varying")} - sharded(value)
     return replace(
         value, dtype=None, weak=False, pending=frozenset(), varying=frozenset(own),
-        unclear=type(value.unclear)(frozenset(own), True), marks=split_marks(sharded(value)), constant=False,
+        unclear=type(value.unclear)(frozenset(own), True), constant=False,
+        marks=split_marks(sharded(value)) | {mark for mark in value.marks if mark[0] in own and mark[1] == "derived"},
     )  # fmt: skip
 
 
@@ -68,10 +79,14 @@ def _applied(it: Interpreter, frame: Frame, params: Value, updates: Value, at: i
     if parts is not None and others is not None and [key for key, _ in parts] == [key for key, _ in others]:
         pairs = zip(parts, others, strict=True)
         return rebuilt(params, [(key, _applied(it, frame, item, other, at)) for (key, item), (_, other) in pairs])
-    if not (isinstance(params, ArrayValue) and isinstance(updates, ArrayValue)):
+    before, change = operand(params), operand(updates)
+    if not (isinstance(before, ArrayValue) and isinstance(change, ArrayValue)):
         return Unknown("updated parameters")
     try:
-        result = it.apply(frame, "jax.numpy.add", [params, updates], {}, at)
+        result = it.apply(frame, "jax.numpy.add", [before, change], {}, at)
     except OpError as error:
         return it.op_error(frame, error, at)
+    if not (isinstance(params, ArrayValue) and isinstance(updates, ArrayValue)):  # a tree of such arrays
+        leaf = replace(result, dims=None) if isinstance(result, ArrayValue) else None
+        return Unknown("updated parameters", leaf=leaf)
     return replace(result, dtype=params.dtype, weak=False) if isinstance(result, ArrayValue) else result

@@ -25,22 +25,27 @@ TRAIN_STATE = ClassValue(
     ir.Class(-1, "TrainState", (), (), (), -1), "flax.training.train_state", "TrainState",
     data=("step", "params", "opt_state"),
 )  # fmt: skip
-_STATES = frozenset({"flax.training.train_state.TrainState.create", "flax.training.train_state.TrainState"})
-_GRADIENTS = "flax.training.train_state.TrainState.apply_gradients"
+_FLAX_STATE = "flax.training.train_state.TrainState"
+_STATES = frozenset({f"{_FLAX_STATE}.create", _FLAX_STATE})
+#: ``create`` of a class of the project below flax's.
+_CREATE = f"{_FLAX_STATE}.create.of"
+APPLY_GRADIENTS = f"{_FLAX_STATE}.apply_gradients"
 _ARRAYS = frozenset({"equinox.is_array", "equinox.is_inexact_array"})
 
 
 def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
     """The result; None for any other function, and where it is not known."""
     if qualname in _STATES and not args:
-        return _state(kwargs)
+        return _state(TRAIN_STATE, kwargs)
+    if qualname == _CREATE and len(args) == 1 and isinstance(args[0], ClassValue):
+        return _state(args[0], kwargs)
     match qualname, len(args):
         case "optax.GradientTransformation.update", 1 | 2 | 3:
             # What an optimizer makes of gradients has their shapes; of which dtype, it decides.
             return SequenceValue((_shapes(args[0]), Unknown("the state of an optimizer")))
         case (("optax.apply_updates" | "equinox.apply_updates"), 2) if not kwargs:
             return bare(args[0]) if qualname.startswith("optax.") else args[0]
-        case _ if qualname == _GRADIENTS and len(args) == 1 and isinstance(args[0], InstanceValue):
+        case _ if qualname == APPLY_GRADIENTS and len(args) == 1 and isinstance(args[0], InstanceValue):
             return _stepped(args[0], kwargs)
         case (("equinox.partition" | "equinox.filter"), 2) if not kwargs:
             return _halves(qualname, args)
@@ -55,24 +60,41 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
 
 
 def attribute(value: Value, name: str) -> Value | None:
-    """``.apply_gradients`` of a training state; None for others."""
-    if isinstance(value, InstanceValue) and value.cls is TRAIN_STATE and name == "apply_gradients":
-        return PartialValue(ExternalValue(_GRADIENTS), (value,))
+    """``.apply_gradients`` of a training state, and ``.create`` of its class; None for others."""
+    if name == "apply_gradients" and isinstance(value, InstanceValue) and _is_state(value.cls, name):
+        return PartialValue(ExternalValue(APPLY_GRADIENTS), (value,))
+    if name == "create" and isinstance(value, ClassValue) and _is_state(value, name):
+        return PartialValue(ExternalValue(_CREATE), (value,))
     return None
 
 
-def _state(kwargs: Mapping[str, Value]) -> Value | None:
+def _is_state(cls: ClassValue, method: str) -> bool:
+    """Whether the class is flax's training state, or one below that leaves the method alone."""
+    if cls is TRAIN_STATE:
+        return True
+    if any(isinstance(node, ir.Function) and node.name == method for node in cls.node.body):
+        return False
+    return any(
+        base.qualname == _FLAX_STATE if isinstance(base, ExternalValue)
+        else isinstance(base, ClassValue) and base is not cls and _is_state(base, method)
+        for base in cls.bases
+    )  # fmt: skip
+
+
+def _state(cls: ClassValue, kwargs: Mapping[str, Value]) -> Value | None:
     if not {"apply_fn", "params", "tx"} <= kwargs.keys():
         return None
     fields = {**kwargs, "step": Unknown("the step"), "opt_state": Unknown("the state of an optimizer")}
-    return InstanceValue(TRAIN_STATE, tuple(fields.items()), exact=True)
+    return InstanceValue(cls, tuple(fields.items()), exact=True)
 
 
 def _stepped(state: InstanceValue, kwargs: Mapping[str, Value]) -> Value | None:
-    """After a step: parameters of the same shapes."""
-    if not kwargs.keys() <= {"grads"}:
+    """After a step: parameters of the same shapes, and the other fields that it is given."""
+    given = {name: value for name, value in kwargs.items() if name != "grads"}
+    if not given.keys() <= dict(state.fields).keys():
         return None
-    return replace(state, fields=tuple((n, bare(held) if n == "params" else held) for n, held in state.fields))
+    made = ((n, bare(held) if n == "params" else given.get(n, held)) for n, held in state.fields)
+    return replace(state, fields=tuple(made))
 
 
 def _shapes(tree: Value) -> Value:

@@ -14,7 +14,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.instances import replaced
 from shardlint.engine.loops import call_loop
 from shardlint.engine.mapping import MAPPINGS, call_mapped
-from shardlint.engine.sharding import layer_names, manual_calls
+from shardlint.engine.sharding import layer_names, manual_calls, manual_layers
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
     ArrayValue,
@@ -148,7 +148,8 @@ def call_wrapped(
     if func.kind == manual_calls.SHARD_MAP:
         return manual_calls.call_region(it, frame, func, args, kwargs, at, places)
     if func.kind in layers.LAYERS:
-        return layer_names.applied(it, frame, func, args, at, layers.call(it, frame, func, args, at, places))
+        result = manual_layers.applied(it, func, args, layers.call(it, frame, func, args, at, places))
+        return layer_names.applied(it, frame, func, args, at, result)
     if func.kind in CUSTOM:
         return call(it, frame, func.func, args, kwargs, at, places, operands)
     if func.kind in DERIVATIVES:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint.engine.plain import operand
+from shardlint.engine.sharding import outside
 from shardlint.engine.sharding.manual_entry import ranked
 from shardlint.engine.trees import children
 from shardlint.ops.registry import MODELS, Call, OpContext
@@ -64,7 +65,8 @@ def computed_apart(
     """What a function without a model, that uses no collective, gives of arrays in manual code; None for any other."""
     if not (qualname in _LOSSES or qualname.startswith(_LIBRARIES)) or MODELS.get(qualname) is not None:
         return None
-    given = {str(i): operand(arg) for i, arg in enumerate(args)} | {key: operand(arg) for key, arg in kwargs.items()}
+    named = {**{str(i): arg for i, arg in enumerate(args)}, **kwargs}
+    given = {name: outside.operand(view, operand(arg)) for name, arg in named.items()}
     call = Call(qualname, given, ctx)
     operands = Operands(adopted, lambda value: value)
     operands.marked(call)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import manual_exit
+from shardlint.engine.sharding import copies, manual_exit
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_calls import PMAP, judged_elsewhere, region_of
 from shardlint.engine.trees import map_leaves
 from shardlint.ops.sharding.base import adopted
 from shardlint.ops.sharding.state import Axes
 from shardlint.ops.sharding.view import replicated
-from shardlint.values import ArrayValue, Value, WrappedValue
+from shardlint.values import ArrayValue, Unknown, Value, WrappedValue
 from shardtypes.lang import Size
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """A call of a mapped function. ``own`` are the axes over which its mapped dimensions are split, None if unknown."""
+    """A call of a mapped function. ``own`` are the axes over which its mapped dimensions are split, None if unknown;
+    ``copied`` tells that some of its arguments are one copy for every device, so that others are not."""
 
     func: WrappedValue
     size: Size | None
     own: Axes
+    copied: bool = False
 
     @property
     def options(self) -> dict[str, Value]:
@@ -62,14 +64,27 @@ def entered(naming: Naming, value: Value, mapped: bool, inside: bool) -> Value:
     """An argument: over the axis the examples that are ``mapped`` may differ, anything else is the same. ``inside`` of
     manual code nothing is known of an array that is not of its view."""
 
+    names = naming.names()
+
     def leaf(one: Value) -> Value:
+        if naming.copied and not inside and isinstance(one, (ArrayValue, Unknown)):
+            return _of_copies(naming, one, mapped)
         if not isinstance(one, ArrayValue):
             return one
         known = adopted(one) if one.manual or inside else replicated(one)
-        names = naming.names()
         return replace(known, unclear=known.unclear.plus(names) if mapped else known.unclear.minus(names))
 
     return map_leaves(value, leaf)
+
+
+def _of_copies(naming: Naming, value: ArrayValue | Unknown, mapped: bool) -> Value:
+    """An argument of ``pmap`` beside others that are one copy for every device: it is such a copy, it is whole, or each
+    device has its own."""
+    leaf = value.leaf if isinstance(value, Unknown) else value
+    same = not mapped or copies.mark(value) == copies.COPIES
+    known = replicated(ArrayValue(None) if leaf is None else replace(leaf, marks=frozenset()))
+    own = replace(known, varying=frozenset(() if same else naming.names()))
+    return own if isinstance(value, ArrayValue) else replace(value, size=None, leaf=own)
 
 
 def left(it: Interpreter, frame: Frame, naming: Naming, value: Value, at: int) -> Value:
@@ -80,10 +95,13 @@ def left(it: Interpreter, frame: Frame, naming: Naming, value: Value, at: int) -
     names = frozenset(naming.names())
 
     def leaf(one: Value) -> Value:
+        if isinstance(one, Unknown) and one.leaf is not None and it.view is None and region is not None:
+            return copies.made(Unknown(one.reason), naming.names(), one)
         if not isinstance(one, ArrayValue) or not one.manual:
             return one
         if it.view is None:
-            return ArrayValue(None if one.dims is None else tuple(replace(d, axes=None) for d in one.dims), one.dtype)
+            plain = ArrayValue(None if one.dims is None else tuple(replace(d, axes=None) for d in one.dims), one.dtype)
+            return copies.made(plain, naming.names(), one) if region is not None else plain
         one = adopted(one)
         return replace(
             one, pending=(one.pending or frozenset()) - names, varying=one.varying - names,

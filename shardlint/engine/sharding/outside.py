@@ -67,10 +67,10 @@ def _same(view: View, value: ArrayValue) -> ArrayValue:
     return found if view.complete else replace(found, unclear=EVERY_AXIS.minus(axis for axis, _ in view.axes))
 
 
-def operand(it: Interpreter, value: Value) -> Value:
+def operand(view: View | None, value: Value) -> Value:
     """Something unknown from outside as arithmetic with arrays takes it: an array of unknown rank."""
-    if it.view is not None and isinstance(value, Unknown) and value.outer and value.leaf is None:
-        return _same(it.view, ArrayValue(None, pending=frozenset(), unclear=NO_AXIS))
+    if view is not None and isinstance(value, Unknown) and value.outer and value.leaf is None:
+        return _same(view, ArrayValue(None, pending=frozenset(), unclear=NO_AXIS))
     return value
 
 
@@ -78,4 +78,4 @@ def operands(it: Interpreter, qualname: str, args: list[Value]) -> list[Value]:
     """The arguments of a function of arrays, where another of them is one."""
     if it.view is None or qualname not in _ARITHMETIC or not any(isinstance(arg, ArrayValue) for arg in args):
         return args
-    return [operand(it, arg) for arg in args]
+    return [operand(it.view, arg) for arg in args]
