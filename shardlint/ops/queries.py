@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from shardlint import dtypes
-from shardlint.ops.arrays import UNKNOWN_ARRAY, array, as_array, broadcast_dims, dtype_name, result_dtype, with_dtype
+from shardlint.ops.arrays import (
+    UNKNOWN_ARRAY,
+    array,
+    as_array,
+    broadcast_dims,
+    dtype_name,
+    number_kind,
+    result_dtype,
+    with_dtype,
+)
 from shardlint.ops.creation import nested
 from shardlint.ops.elementwise import names
 from shardlint.ops.members import attribute
@@ -12,6 +21,7 @@ from shardlint.ops.registry import (
     Call,
     OpContext,
     OpError,
+    UnknownArgument,
     is_none,
     is_number,
     model,
@@ -142,6 +152,8 @@ def scalar_type(call: Call) -> Value:
     """``jnp.float32(x)``: an array of that dtype. NumPy keeps 64 bits."""
     numpy = call.qualname.startswith("numpy.")
     name = dtypes.dtype_from_name(call.last, x64=numpy or call.ctx.x64)
+    if number_kind(call["x"]) == "complex" and dtypes.is_kind(name, "bool", "complex") is False:
+        raise UnknownArgument  # which JAX refuses
     value = call["x"] if is_number(call["x"]) else nested(call, call["x"])
     known = as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
     if name in ("int2", "int4", "uint2", "uint4") and is_number(call["x"]):

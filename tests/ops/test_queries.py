@@ -41,6 +41,7 @@ test_jax_queries = family(
     case("jax.dtypes", "result_type", arrays(), arrays()),
     *(case(JNP, name, arrays(), function=eager(resolve(f"{JNP}.{name}"))) for name in ("array_str", "array_repr")),
     case(JNP, " ".join(SCALARS), drawn=one),
+    case(JNP, " ".join(SCALARS), st.sampled_from((1j, True, 1.5))),
     case(JNP, " ".join(SCALARS), st.lists(st.sampled_from((1, 0, 2)), max_size=3)),
 )
 test_numpy_queries = family(
