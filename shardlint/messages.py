@@ -129,6 +129,10 @@ def not_followed(path: str, name: str) -> str:
     return f"not followed to the end: {name} called from {path}"
 
 
+def loop_given_up(path: str, name: str) -> str:
+    return f"not followed to the end: a loop of {name}, for {path}"
+
+
 def is_cut_off(text: str) -> bool:
     """Whether a gap is a function that was not checked to its end; the user is told without asking."""
     return text.startswith(_CUT_OFF)

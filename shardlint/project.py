@@ -91,6 +91,7 @@ class Project:
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)
+    _globals: dict[str, frozenset[str]] = field(default_factory=dict)
     _recorded: _Recorded = field(init=False)
 
     def __post_init__(self) -> None:
@@ -155,6 +156,15 @@ class Project:
     def names(self, module: str) -> Iterator[str]:
         """All names that a module binds itself."""
         yield from self._table(module)
+
+    def assigned_by_functions(self, module: str) -> frozenset[str]:
+        """Names that some function of a module declares ``global``: their module-level value may change at any time."""
+        known = self._globals.get(module)
+        if known is None:
+            nodes = ir.statements(self.modules[module].body, True)
+            declared = (node for node in nodes if isinstance(node, ir.Declare) and node.what == "global")
+            known = self._globals[module] = frozenset(name for node in declared for name in node.names)
+        return known
 
     def _lookup(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:
         if (module, name) in seen:

@@ -102,7 +102,8 @@ class run:
         unmodelled = [(messages.unmodelled(name), count) for name, count in self.it.unmodelled.items()]
         cut = [(messages.cut_off(self.module.path, name), count) for name, count in self.it.cut.items()]
         partly = [(messages.not_followed(self.module.path, name), count) for name, count in self.it.unfinished.items()]
-        return sorted(unmodelled + cut + partly)
+        loops = [(messages.loop_given_up(self.module.path, name), count) for name, count in self.it.given_up.items()]
+        return sorted(unmodelled + cut + partly + loops)
 
     def found(self) -> list[Event]:
         return sorted(self.it.events.values(), key=lambda event: (event.at, event.code))
@@ -216,10 +217,12 @@ class run:
             statements.block(it, frame, node.body)
         finally:
             it.stack.pop()
-        mutation.forgotten(it, frame)
-        for inner in _nested(node.body):
+        functions, local_classes = list(_nested(node.body)), list(_classes(node.body))
+        if functions or local_classes:
+            mutation.forgotten(it, frame)
+        for inner in functions:
             self._function(inner, None, frame)
-        for cls_node in _classes(node.body):
+        for cls_node in local_classes:
             cls = frame.variables.get(cls_node.name)
             if isinstance(cls, ClassValue) and cls.node is cls_node:
                 for inner in _nested(cls_node.body):

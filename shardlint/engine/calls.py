@@ -179,13 +179,14 @@ def _of_programs(
     operands: tuple[ir.Expr, ...],
 ) -> Value | None:  # fmt: skip
     """Functions that run others, that know of the mesh, or that take trees: these need the interpreter."""
-    bounded = sharding.transform(it, frame, qualname, args, kwargs, at, operands)
+    site = sharding.Site(it, frame, qualname, args, kwargs, at, operands)
+    bounded = sharding.transform(site)
     if bounded is not None:
         return bounded
     special = transforms.make(it, qualname, args, kwargs, frame.module, operands)
     if special is not None:
         return special
-    placed = sharding.call(it, frame, qualname, args, kwargs, at, operands)
+    placed = sharding.call(site)
     if placed is not None:
         return placed
     collective = collectives.call(it, frame, qualname, args, kwargs, at, operands)

@@ -29,6 +29,7 @@ class ClassIndex:
         self._any_written = False  # somewhere attributes are written whose names are not known
         self.registered: set[str] = set()
         self._names: dict[str, frozenset[str]] = {}
+        self._volatile: dict[tuple[str, ...], frozenset[str]] = {}
         for one in outlines:
             for cls in one.classes:
                 self._own.setdefault(cls.name, set()).update(cls.written)
@@ -53,10 +54,14 @@ class ClassIndex:
         """Attributes of instances that something other than a constructor writes."""
         if self._any_written and (cls.data is not None or not is_tree(cls)):
             return EVERY_NAME
-        found = set(self._written)
-        for name in (*_line(cls), *(below.name for below in self._subclasses(cls.name))):
-            found |= self._own.get(name, set())
-        return frozenset(found)
+        line = tuple(_line(cls))
+        known = self._volatile.get(line)
+        if known is None:
+            found = set(self._written)
+            for name in (*line, *(below.name for below in self._subclasses(cls.name))):
+                found |= self._own.get(name, set())
+            known = self._volatile[line] = frozenset(found)
+        return known
 
     def overridden(self, cls: ClassValue) -> frozenset[str]:
         """Names that some class below this one defines again."""

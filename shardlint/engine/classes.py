@@ -301,7 +301,7 @@ def construct(
         where[name] = places[position] if position < len(places) else at
     bindings = Bindings()
     made: list[tuple[str, Value]] = []
-    types = matching.field_types(it, cls, prefix)
+    types = dict(matching.field_types(it, cls, prefix))
     for name, (node, module) in declared.items():
         type_ = types[name]
         if name in given:

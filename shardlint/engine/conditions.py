@@ -69,12 +69,18 @@ def _lasts(expr: ir.Expr) -> bool:
 def _bound(function: ir.Function) -> Iterator[str]:
     """Every name that a function binds, as often as it does; inside a loop twice."""
     yield from (param.name for param in function.params)
+    yield from bound_in(function.body)
     for statement in ir.statements(function.body, inside_definitions=True):
-        yield from _by(statement)
         if isinstance(statement, ir.For | ir.While):
             for inner in ir.statements((statement,), inside_definitions=True):
                 yield from _by(inner)
-    yield from (node.target for node in walk(function.body) if isinstance(node, ir.Walrus))
+
+
+def bound_in(body: tuple[ir.Stmt, ...]) -> Iterator[str]:
+    """Every name that statements bind."""
+    for statement in ir.statements(body, inside_definitions=True):
+        yield from _by(statement)
+    yield from (node.target for node in walk(body) if isinstance(node, ir.Walrus))
 
 
 def _by(statement: ir.Stmt) -> Iterator[str]:
@@ -93,6 +99,10 @@ def _by(statement: ir.Stmt) -> Iterator[str]:
             yield from (bound for bound, _ in bindings)
         case ir.ImportFrom(names=imported):
             yield from (bound for _, bound in imported or ())
+        case ir.Match(cases=cases):
+            for pattern in walk(tuple(case.pattern for case in cases)):
+                if isinstance(pattern, ir.CapturePattern | ir.MappingPattern):
+                    yield pattern.name if isinstance(pattern, ir.CapturePattern) else pattern.rest
         case _:
             pass
 

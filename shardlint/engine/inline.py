@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 10
 _MAX_RECURSION = 8
 _FEWEST_STEPS = 40  # of a call: less is not worth the beginning
-_OWN_STEPS = 4000  # of the function under analysis, besides those of what it calls
+_OWN_STEPS = 8000  # of the function under analysis, besides those of what it calls
 _MANY_STEPS = 1000  # what takes more than these is not tried again
 _SIZELESS = (Literal, StringValue, ExternalValue, FunctionValue, ClassValue, DTypeValue, ModuleValue, ScalarValue)
 
@@ -69,7 +69,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     inner.mesh, inner.rules, inner.inside = frame.mesh, frame.rules, it.view is not None
     if held:
         inner.variables[HELD] = SequenceValue(held)
-    share = (it.left_steps() - (_OWN_STEPS if len(it.stack) < 2 else _FEWEST_STEPS)) * 3 // 4
+    share = (it.left_steps() - (_OWN_STEPS if len(it.stack) < it.base + 2 else _FEWEST_STEPS)) * 3 // 4
     found = None
     if share >= _FEWEST_STEPS:
         with it.at_most(share), it.entered((frame.module, at, node)):

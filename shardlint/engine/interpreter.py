@@ -31,9 +31,11 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Facts, Size
+from shardlint.walking import walk
+from shardtypes.lang import Dim, Facts, Size
 
-MAX_STEPS = 20_000
+MAX_STEPS = 24_000
+_NAMES: frozenset[type[ir.Node]] = frozenset({ir.Name})
 _BUILTINS = frozenset(
     """abs all any bool bytes callable complex dict divmod enumerate filter float frozenset getattr hasattr hash id
     int isinstance issubclass iter len list map max min next object pow print range repr reversed round set setattr
@@ -60,6 +62,8 @@ class Interpreter:
         self.wrong_places: set[tuple[str, int]] = set()  # what was found wrong; what follows from it is not told
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
+        self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}
+        self._names: dict[int, tuple[ir.Function | ir.Lambda, tuple[str, ...]]] = {}
         self.modules: dict[str, Frame] = {}
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
@@ -78,7 +82,9 @@ class Interpreter:
         self.traced = False  # what is called now may be called any number of times, or with copies
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
         self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often
+        self.given_up: dict[str, int] = {}  # functions with loops that were not followed to the end, and how often
         self.steps, self.limit = 0, MAX_STEPS
+        self.base = 0  # how many calls were being evaluated when what has these steps began
         self.counter = 0
         self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known
         self.explicit: MeshValue | None = None  # with explicit axes, on which the function under analysis runs
@@ -219,7 +225,7 @@ class Interpreter:
             source = self.project.module(module)
             if source is not None:
                 (steps, limit), (self.steps, self.limit) = (self.steps, self.limit), (0, MAX_STEPS)
-                view, self.view = self.view, None
+                (view, base), (self.view, self.base) = (self.view, self.base), (None, len(self.stack))
                 frame.checking = module == self.target
                 try:
                     statements.block(self, frame, source.body)
@@ -227,9 +233,9 @@ class Interpreter:
                     frame.variables.clear()
                     self.cut[f"module {module}"] = 1
                 finally:
-                    self.steps, self.limit, self.view = steps, limit, view
+                    self.steps, self.limit, self.view, self.base = steps, limit, view, base
                 mutation.forgotten(self, frame)
-                for name in _global_names(source.body):
+                for name in self.project.assigned_by_functions(module):
                     frame.variables[name] = Unknown("assigned by a function")
         return frame
 
@@ -237,6 +243,14 @@ class Interpreter:
     def classes(self) -> ClassIndex:
         """What the project does with its classes."""
         return self.project.note(CLASSES, lambda: ClassIndex(self.project.own_outlines()))
+
+    def names_in(self, node: ir.Function | ir.Lambda) -> tuple[str, ...]:
+        """The names that a function reads or binds anywhere in it, in order."""
+        known = self._names.get(id(node))
+        if known is None:
+            names = {one.id for one in walk((node,), _NAMES) if isinstance(one, ir.Name)}
+            known = self._names[id(node)] = (node, tuple(sorted(names)))
+        return known[1]
 
     def fields(self, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
         return classes.fields(self, cls)
@@ -277,9 +291,3 @@ class Interpreter:
 def _decides(facts: Facts, left: Size, right: Size) -> bool:
     """Whether what divides what can tell sizes apart: nothing in it is open, nor from another vocabulary."""
     return not (left.is_opaque or right.is_opaque) and facts.comparable(left.symbols | right.symbols)
-
-
-def _global_names(body: tuple[ir.Stmt, ...]) -> set[str]:
-    """Names that some function declares ``global``: their module-level value may change at any time."""
-    declared = (n for n in ir.statements(body, True) if isinstance(n, ir.Declare) and n.what == "global")
-    return {name for node in declared for name in node.names}

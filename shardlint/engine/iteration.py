@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import mutation
+from shardlint.engine.conditions import bound_in
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all, join_variables
 from shardlint.engine.narrowing import narrow
@@ -20,6 +21,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardlint.walking import walk
 from shardtypes.lang import Size
 
 if TYPE_CHECKING:
@@ -42,20 +44,23 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
         return it.block(frame, node.orelse)
     short = len(items) <= _MAX_UNROLL
     outer, frame.breaks = frame.breaks, []
-    alive, stable = True, False
+    alive, stable, begun = True, False, it.steps
     seen: list[Value] = []  # items that have left everything as it was
-    for item in items if short else items[:_FIRST]:
+    for index, item in enumerate(items if short else items[:_FIRST]):
         it.assign(frame, node.target, item)
         if stable and item in seen:
             continue
-        before = dict(frame.variables)
+        before, begun = dict(frame.variables), it.steps
         alive = _step(it, frame, node.body)
         if not alive:
+            break
+        if short and not _affords(it, begun, len(items) - index - 1):
+            short = False
             break
         stable = frame.variables == before
         seen = [*seen, item] if stable else []
     if alive and not (short or stable):
-        _repeat(it, frame, node.body, (node.target, join_all(items)))
+        _repeat(it, frame, node.body, (node.target, join_all(items)), begun)
     return _after(it, frame, node, alive, outer)
 
 
@@ -65,12 +70,16 @@ def run_while(it: Interpreter, frame: Frame, node: ir.While) -> bool:
     alive, steps = True, 0
     decided = truth(it.evaluate(frame, node.test))
     most = _FIRST if isinstance(node.test, ir.Const) else _MAX_UNROLL
+    begun = it.steps
     while alive and decided is True and steps < most:
+        begun = it.steps
         alive = _step(it, frame, node.body)
         decided = truth(it.evaluate(frame, node.test)) if alive else None
         steps += 1
+        if not _affords(it, begun, most - steps):
+            break
     if alive and decided is not False:
-        _repeat(it, frame, node.body, None)
+        _repeat(it, frame, node.body, None, begun)
         alive = truth(it.evaluate(frame, node.test)) is not True
     return _after(it, frame, node, alive, outer)
 
@@ -84,6 +93,27 @@ def _step(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> bool:
     if paths:
         frame.variables = _joined(paths)
     return bool(paths)
+
+
+def _affords(it: Interpreter, begun: int, more: int) -> bool:
+    """Whether as many more rounds like the one since then leave half of the steps that there are, for what follows."""
+    return more * (it.steps - begun) <= it.left_steps() // 2
+
+
+def _given_up(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> None:
+    """What a loop leaves whose further rounds would take too long: of all that it may change, nothing is known."""
+    function = frame.function.name if frame.function is not None else frame.module
+    it.given_up[function] = it.given_up.get(function, 0) + 1
+    names = {node.id for node in walk(body) if isinstance(node, ir.Name)}
+    mutation.open_to_change(it, frame, [held for name in sorted(names) if (held := frame.find(name)) is not None])
+    unknown = Unknown("changes in a loop that is too long to follow")
+    for name in bound_in(body):
+        frame.variables[name] = unknown
+    if any(isinstance(node, ir.Return) for node in ir.statements(body)):
+        frame.returned.append(unknown)
+        frame.leave(unknown)
+    if any(isinstance(node, ir.Opaque) and node.what.startswith("Yield") for node in walk(body)):
+        frame.yielded.append(unknown)
 
 
 def _after(it: Interpreter, frame: Frame, node: ir.For | ir.While, alive: bool, outer: list[dict[str, Value]]) -> bool:
@@ -112,13 +142,22 @@ def _element(expr: ir.Expr, source: Value) -> Value:
     return element(source)
 
 
-def _repeat(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tuple[ir.Expr, Value] | None) -> None:
-    """Run a body until the variables are stable; what is not stable after three rounds is unknown."""
+def _repeat(
+    it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tuple[ir.Expr, Value] | None,
+    begun: int | None = None,
+) -> None:  # fmt: skip
+    """Run a body until the variables are stable; what is not stable after three rounds is unknown. ``begun`` is when
+    the last round began, if there was one."""
     returned, facts = len(frame.returned), frame.facts
     breaks, frame.breaks = frame.breaks, []
     first: dict[str, Value] = {}
     for attempt in range(4):
-        before = dict(frame.variables)
+        if begun is not None and not _affords(it, begun, 1):
+            _given_up(it, frame, body)
+            if target is not None:
+                it.assign(frame, target[0], Unknown("an item"))
+            break
+        before, begun = dict(frame.variables), it.steps
         if target is not None:
             it.assign(frame, *target)
         jumps, frame.jumps = frame.jumps, []
@@ -191,7 +230,8 @@ def _items(
     if items is None:
         return None
     found: list[tuple[object, Value]] = []
-    for item in items:
+    for index, item in enumerate(items):
+        begun = it.steps
         it.assign(frame, generator.target, item)
         verdicts = []
         for condition in generator.conditions:
@@ -211,4 +251,6 @@ def _items(
         else:
             key = plain_key(it.evaluate(frame, expr.key)) if expr.key is not None else None
             found.append((key, it.evaluate(frame, expr.element)))
+        if not _affords(it, begun, len(items) - index - 1):
+            return None
     return found

@@ -117,4 +117,11 @@ def join_all(values: list[Value]) -> Value:
 def join_variables(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
     """Two environments; a name that only one of them has may be missing."""
     done: _Done = {}
-    return {name: join(a[name], b[name], done) if name in a and name in b else _APART for name in {**a, **b}}
+    result: dict[str, Value] = {}
+    for name, one in a.items():
+        other = b.get(name, _APART)
+        result[name] = one if one is other else join(one, other, done) if name in b else _APART
+    for name in b:
+        if name not in a:
+            result[name] = _APART
+    return result

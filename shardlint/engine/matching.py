@@ -12,6 +12,7 @@ from shardlint.engine.scopes import shares_scope
 from shardlint.engine.sharding import explicit, manual_calls, manual_match, placements
 from shardlint.engine.trees import is_tree, static_fields
 from shardlint.engine.types import (
+    AnyType,
     ArrayType,
     ClassType,
     MappingType,
@@ -183,11 +184,14 @@ def _promised(type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) 
     return ArrayValue(None if dims is None else tuple(dims), type_.dtype, pending=pending)
 
 
-def field_types(it: Interpreter, cls: ClassValue, prefix: tuple[Dim, ...] = ()) -> dict[str, Type]:
+def field_types(it: Interpreter, cls: ClassValue, prefix: tuple[Dim, ...] = ()) -> Mapping[str, Type]:
     """The annotated fields of a class, those of its bases first."""
-    return {
-        name: _stack(resolve(it, node.annotation, module), prefix) for name, (node, module) in it.fields(cls).items()
-    }
+    known = it.fields_of.get((cls, prefix))
+    if known is None:
+        fields = it.fields(cls).items()
+        known = {name: _stack(resolve(it, node.annotation, module), prefix) for name, (node, module) in fields}
+        it.fields_of[cls, prefix] = known
+    return known
 
 
 def _stack(type_: Type, prefix: tuple[Dim, ...]) -> Type:
@@ -254,7 +258,7 @@ def check(
                 return None  # its fields were checked when it was made; their names are its own
             known = dict(value.fields)
             for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-                if has_own_scope(field_type) and not type_.own:
+                if isinstance(field_type, AnyType) or (has_own_scope(field_type) and not type_.own):
                     continue
                 found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
                 if found is not None and not found.kind:

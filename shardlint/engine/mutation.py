@@ -166,8 +166,8 @@ class _Changes:
     def forget(self, value: Value, depth: int = 0) -> None:
         """Something may write what is not fixed by constructors, in all instances that the value leads to."""
         if isinstance(value, FunctionValue) and isinstance(value.closure, Frame) and depth < 2:
-            names = {node.id for node in walk((value.node,), frozenset({ir.Name})) if isinstance(node, ir.Name)}
-            for held in [value.closure.find(name) for name in sorted(names)] if value.closure.parent else []:
+            names = self._it.names_in(value.node) if value.closure.parent else ()
+            for held in [value.closure.find(name) for name in names]:
                 if held is not None and not isinstance(held, FunctionValue):
                     self.forget(held, depth + 1)
         for key, one in objects(value).items():
@@ -191,6 +191,18 @@ def forgotten(it: Interpreter, frame: Frame) -> None:
     changes = _Changes(it)
     for held in frame.variables.values():
         changes.forget(held)
+    changes.made(frame)
+
+
+def open_to_change(it: Interpreter, frame: Frame, values: Sequence[Value]) -> None:
+    """Code that is not followed may change anything in these values, and in what the frame holds."""
+    values = [*frame.variables.values(), *values]
+    changes = _Changes(it)
+    for held in values:
+        changes.forget(held)
+    for one in objects(*values).values():
+        if isinstance(one, (DictValue, CollectionValue)) or is_open_sequence(one):
+            changes.add(one, CHANGED)
     changes.made(frame)
 
 

@@ -23,7 +23,8 @@ def f(x: f32['B M'], w: f32['F M']):
     return x @ w
 """
 LOOPS = "".join(f"{'    ' * depth}for v{depth} in range(8):\n" for depth in range(1, 8))
-LONG = f"def f(x):\n{LOOPS}{'    ' * 8}x = x + v1\n"
+NESTED = f"def f(x):\n{LOOPS}{'    ' * 8}x = x + v1\n"
+LONG = "def f(x):\n" + f"    x = x{' + 1' * 40}\n" * 400
 
 
 def analysis(program: str) -> run:
@@ -51,8 +52,21 @@ def test_calls_that_take_too_many_steps_leave_the_rest_to_be_checked() -> None:
     assert [event.code for event in found.found()] == ["ST204"]
 
 
+def test_a_loop_that_takes_too_many_steps_is_given_up_and_what_follows_is_checked() -> None:
+    before = "from jax import numpy as jnp\ndef f():\n    x, t, w = jnp.zeros((3, 4)), [1], jnp.zeros((5,))\n"
+    body = f"{'    ' * 8}x = jnp.concatenate([x, x]) + v1\n{'    ' * 8}t.append(v2)\n"
+    after = "    if len(t) == 1:\n        return w @ jnp.zeros((2,))\n    y = x @ jnp.zeros((7,))\n"
+    after += "    return w @ jnp.zeros((6,))\n"
+    found = analysis(before + LOOPS + body + after)
+    assert [name for name, _ in found.gaps()] == ["not followed to the end: a loop of f, for example.py"]
+    assert [(event.code, event.message) for event in found.found()] == [
+        ("ST204", "@: cannot contract '5' with '2': 5 against 2"),
+        ("ST204", "@: cannot contract '5' with '6': 5 against 6"),
+    ]
+
+
 def test_steps_that_do_the_same_again_are_not_taken() -> None:
-    assert analysis(LONG.replace("range(8)", "[4] * 8").replace("x = x + v1", "x + v1")).gaps() == []
+    assert analysis(NESTED.replace("range(8)", "[4] * 8").replace("x = x + v1", "x + v1")).gaps() == []
 
 
 def test_the_user_is_told_of_it(

@@ -8,7 +8,7 @@ from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import boundaries, constraints, labels, logical, meshes, metadata, rules_in_force, specs
 from shardlint.engine.sharding.boundaries import JIT
-from shardlint.engine.sharding.site import Site
+from shardlint.engine.sharding.site import Site as Site
 from shardlint.values import (
     ExternalValue,
     MeshValue,
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 
-def call(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
-    operands: tuple[ir.Expr, ...] = (),
-) -> Value | None:  # fmt: skip
+def call(site: Site) -> Value | None:
     """The result of a call that is about sharding; None for any other."""
+    frame, qualname, args, kwargs, at = site.frame, site.qualname, site.args, site.kwargs, site.at
     spec = specs.make(qualname, args, kwargs, (frame.module, at))
-    site = Site(it, frame, qualname, args, kwargs, at, operands)
     if spec is not None:
         if isinstance(spec, ShardingValue):
             constraints.check_sharding(site, spec)
@@ -56,12 +53,8 @@ def lay_out(
     return constraints.lay_out(Site(it, frame, qualname, args, kwargs, at, operands), result)
 
 
-def transform(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
-    operands: tuple[ir.Expr, ...] = (),
-) -> Value | None:  # fmt: skip
+def transform(site: Site) -> Value | None:
     """A function that ``jit`` gave shardings; None for any other call. Specs of ``shard_map`` are judged, too."""
-    site = Site(it, frame, qualname, args, kwargs, at, operands)
     metadata.check(site)
     return boundaries.transform(site)
 

@@ -54,18 +54,18 @@ def applied(
 
 def ranks(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, int]:
     """The ranks of the parameters of a layer that is made like this, by the option that names their initializer."""
-    options = {**dict(zip(_NAMES.get(qualname, ()), args, strict=False)), **kwargs}
-    if qualname.endswith(".Conv") and qualname in _NAMES:
+    if qualname not in _NAMES:
+        return _RANKS.get(qualname, {})
+    options = {**dict(zip(_NAMES[qualname], args, strict=False)), **kwargs}
+    if qualname.endswith(".Conv"):
         size = options.get("kernel_size")
         return {"kernel_init": len(size.items) + 2, "bias_init": 1} if isinstance(size, SequenceValue) else {}
     if qualname == "flax.linen.DenseGeneral":
         out, axis, batch = (_count(options.get(name)) for name in ("features", "axis", "batch_dims"))
         axis, batch = 1 if "axis" not in options else axis, 0 if "batch_dims" not in options else batch
-    elif qualname == "flax.nnx.LinearGeneral":
+    else:
         axis, out = (_count(options.get(name)) for name in ("in_features", "out_features"))
         batch = 0 if "batch_axis" not in options else None
-    else:
-        return _RANKS.get(qualname, {})
     if out is None or axis is None or batch is None:
         return {}
     return {"kernel_init": batch + axis + out, "bias_init": batch + out}
