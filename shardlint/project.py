@@ -16,7 +16,7 @@ Fact: TypeAlias = tuple[str, str]
 """Something that can be asked of a project: what kind of thing, and about which name."""
 #: Notes on a whole project: what it does with its classes, the lists of logical rules that it puts in force, and what
 #: its modules call of others in code that is mapped over devices.
-CLASSES, RULES, MAPPED = "classes", "rules", "mapped"
+CLASSES, RULES, MAPPED, AXES = "classes", "rules", "mapped", "axes"
 
 
 @frozen
@@ -77,7 +77,8 @@ class Project:
     are all modules there are: a run over some files does not see what the others set up. ``outlines`` and ``keys``
     (what each file's content is told by) may be given where they are known; else the modules are read for them.
 
-    ``read`` collects every fact that was asked for: while all of them stay the same, an analysis gives the same answer.
+    ``made_axes`` gives the mesh axes that the code itself makes. ``read`` collects every fact that was asked for: while
+    all of them stay the same, an analysis gives the same answer.
     """
 
     modules: Mapping[str, ir.Module]
@@ -85,6 +86,7 @@ class Project:
     complete: bool = True
     outlines: Mapping[str, Outline] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
+    made_axes: Callable[[], frozenset[str]] = frozenset
     read: set[Fact] = field(default_factory=set)
     #: What was found out about the whole project once, by what it is about.
     notes: dict[str, object] = field(default_factory=dict)

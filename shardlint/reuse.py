@@ -7,9 +7,11 @@ they hold for as long as the same questions have the same answers.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardlint.cache import Cache, digest
 from shardlint.config import Config
-from shardlint.project import CLASSES, MAPPED, RULES, Fact, Project
+from shardlint.project import AXES, CLASSES, MAPPED, RULES, Fact, Project
 from shardlint.sources import Source
 from shardlint.workers import Found
 
@@ -30,7 +32,9 @@ class Earlier:
         if kept is None:
             return None
         answers, *found = kept
-        return Found(*found) if all(self._answer(fact) == answer for fact, answer in answers) else None
+        if not all(self._answer(fact) == answer for fact, answer in answers):
+            return None
+        return replace(Found(*found), read=tuple(fact for fact, _ in answers))
 
     def keep(self, source: Source, found: Found) -> None:
         """Remember what was found in a file just now."""
@@ -61,4 +65,6 @@ class Earlier:
             if self._project.fact("some outline", "maps_functions") == "False":
                 return "()"
             return digest(*(self._project.fact("module", one) for one in self._project.modules))
+        if name == AXES:
+            return repr(sorted(self._project.made_axes()))
         raise LookupError(f"{name!r} is no note of a project")

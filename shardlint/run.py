@@ -6,13 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from shardlint import files, messages
 from shardlint.cache import Cache, digest
 from shardlint.config import Config
 from shardlint.files import SourceFile
-from shardlint.project import Project
+from shardlint.made_axes import made_axes
+from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
 from shardlint.reuse import Earlier
 from shardlint.selection import Selection, config_findings, suppressed
@@ -238,6 +240,7 @@ class _Run:
             self.complete,
             {name: s.summary[2] for name, s in sources.items() if s.summary is not None},
             {name: s.key for name, s in sources.items()},
+            partial(made_axes, self.config),
         )
         earlier = Earlier(self.cache, project, self.config, settings)
         results = {s.file.module: None if show_types else earlier.found(s) for s in wanted}
@@ -250,7 +253,8 @@ class _Run:
             if result is not None and result.crash is None and not show_types:
                 earlier.keep(source, result)
         found = {name: result for name, result in results.items() if result is not None}
-        if not show_types and all(result.crash is None for result in found.values()):
+        beyond = any(("note", AXES) in result.read for result in found.values())  # what other files say decides, too
+        if not show_types and not beyond and all(result.crash is None for result in found.values()):
             self.cache.put(key, [(result.raw, result.anchors, result.gaps) for result in found.values()])
         return found
 

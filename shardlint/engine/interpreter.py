@@ -20,7 +20,7 @@ from shardlint.logical_rules import RuleList
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
 from shardlint.ops.sharding.explicit import configured, explicit_axes
-from shardlint.project import CLASSES, Definition, External, ModuleRef, Project, canonical
+from shardlint.project import AXES, CLASSES, Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -243,6 +243,10 @@ class Interpreter:
     def classes(self) -> ClassIndex:
         """What the project does with its classes."""
         return self.project.note(CLASSES, lambda: ClassIndex(self.project.own_outlines()))
+
+    def on_other_mesh(self, axis: str) -> bool:
+        """Whether code of the project makes an axis that the configured mesh has not."""
+        return bool(self.mesh) and axis not in self.mesh and axis in self.project.note(AXES, self.project.made_axes)
 
     def names_in(self, node: ir.Function | ir.Lambda) -> tuple[str, ...]:
         """The names that a function reads or binds anywhere in it, in order."""

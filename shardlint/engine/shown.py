@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
@@ -129,10 +130,26 @@ def rows(seen: Mapping[Key, tuple[str, Value]]) -> list[tuple[int, str, str, str
 def _keep(it: Interpreter, frame: Frame, seen: dict[Key, tuple[str, Value]], key: Key, value: Value) -> None:
     if not (frame.checking or (frame.in_place and frame.module == it.target)):
         return
+    found = value if it.view is None else displayed(it.view, value)
     _, before = seen.get(key, (key[1], None))
-    known = before is not None and _open(before) == 0
-    if before is None or (not known and _open(value) <= _open(before)) or (frame.checking and not _open(value)):
-        seen[key] = (key[1], value if it.view is None else displayed(it.view, value))
+    known = before is not None and not _open(before)
+    if before is not None and frame.checking:
+        if _open(value):
+            found = _in_own_words(found, before) if known or _open(value) > _open(before) else found
+    elif before is not None:
+        found = before if known or _open(value) > _open(before) else _in_own_words(before, found)
+    seen[key] = (key[1], found)
+
+
+def _in_own_words(own: Value, told: Value) -> Value:
+    """What a call tells of how an array of manual code lies, with the sizes that the function itself has names for."""
+    if not (isinstance(own, ArrayValue) and isinstance(told, ArrayValue) and told.manual):
+        return told
+    if own.dims is None or told.dims is None or len(own.dims) != len(told.dims):
+        return told
+    pairs = zip(own.dims, told.dims, strict=True)
+    dims = tuple(dim if mine.size is None else replace(dim, size=mine.size, label=mine.label) for mine, dim in pairs)
+    return replace(told, dims=dims, dtype=own.dtype or told.dtype)
 
 
 def _path(expr: ir.Expr) -> str | None:
@@ -144,14 +161,14 @@ def _path(expr: ir.Expr) -> str | None:
 
 
 def _open(value: Value) -> int:
-    """How much is not known of a value: nothing, some sizes, the rank, everything."""
+    """How much is not known of a value: nothing, some sizes or how it lies, the rank, everything."""
     match value:
         case Unknown():
             return 3
         case ArrayValue(dims=None):
             return 2
         case ArrayValue(dims=dims) if dims is not None:
-            return any(dim.size is None for dim in dims)
+            return any(dim.size is None for dim in dims) or bool(value.manual and value.unclear)
         case SequenceValue(items=items):
             return max(map(_open, items), default=0)
         case DictValue(items=pairs):

@@ -79,7 +79,7 @@ def _axes(it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: b
             if axis in seen:
                 it.report(frame, "ST102", expr.at, messages.repeated_axis(axis, shape.text), span=place)
             seen.add(axis)
-            if it.mesh and axis not in it.mesh:
+            if it.mesh and axis not in it.mesh and not it.on_other_mesh(axis):
                 it.report(frame, "ST103", expr.at, messages.unknown_axis(axis, it.mesh), span=place)
             length = it.mesh.get(axis)
             count = None if count is None or length is None else count * length

@@ -7,7 +7,8 @@ class UnknownMeshAxis(Rule):
     """
     ## What it does
 
-    Reports a mesh axis that no mesh of the configuration has. Without a configured mesh it is silent.
+    Reports a mesh axis that no mesh has: neither the configured one nor, for annotations, one that some code of the
+    project makes or that `pmap` or `vmap` names. Without a configured mesh it is silent about annotations.
 
     ## Why is this bad
 

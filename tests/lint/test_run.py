@@ -192,6 +192,20 @@ def test_show_types(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1].startswith("a.py:4:5: z: ")
 
 
+def test_show_types_of_helpers_in_manual_code(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """How values lie is known from the calls; sizes have the names that the helper itself gives them."""
+    head = "from jax import lax\nfrom shardtypes import f32, pytree_dataclass, typed_shard_map\n\n@pytree_dataclass\n"
+    code = (
+        "class Mlp:\n    up: f32['M F/t']\n    down: f32['F/t M']\n\n"
+        "def mlp(x: f32['B M'], w: Mlp) -> f32['B M']:\n    part = (x @ w.up) @ w.down\n"
+        "    return lax.psum(part, 't')\n\n"
+        "@typed_shard_map\ndef run(x: f32['R M'], w: Mlp) -> f32['R M']:\n    return mlp(x, w)\n"
+    )
+    write({"a.py": head + code})
+    assert main(["--show-types", "--format", "concise"]) == 0
+    assert capsys.readouterr().out == "a.py:10:5: part: float32['B M {U:t}']\n"
+
+
 def test_a_run_over_some_files_does_not_know_the_rules_in_force(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,14 @@ def test_changed_settings_reach_cached_files(project: Path) -> None:
     assert checked(project, ignored) == [UNKNOWN]
 
 
+def test_axes_that_code_makes_are_no_unknown_ones(project: Path) -> None:
+    """Of another file, as for the linter."""
+    (project / "train.py").write_text("import jax\n\nstep = jax.pmap(print, axis_name='dd')\n")
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([INDIVISIBLE, RETURNED])
+    (project / "train.py").write_text("import jax\n")
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+
+
 def test_comments_for_the_linter_count(project: Path) -> None:
     """On the line or above it, with the code of the rule; a comment that changes is seen in spite of the cache."""
 

@@ -154,7 +154,8 @@ def own_view(it: Interpreter, frame: Frame, node: ir.Function, module: str) -> t
         return signature_view(it, frame.view, node, module), None
     axes = annotated_axes(it, node, module)
     if axes and any(_reduces(it, module, call, axes) for call in walk(node.body) if isinstance(call, ir.Call)):
-        return configured(it), None
+        elsewhere = any(it.on_other_mesh(axis) for axis in axes)
+        return View((), False) if elsewhere else configured(it), None
     return None, None
 
 
