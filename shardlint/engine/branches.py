@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardlint.engine.agreement import Site, agree, lie_alike
 from shardlint.engine.joining import join_all
+from shardlint.engine.sharding import divergence
 from shardlint.engine.trees import is_leaf, traced
 from shardlint.ops.registry import is_none
 from shardlint.values import ArrayValue, DictValue, SequenceValue, Unknown, Value
@@ -30,9 +31,10 @@ def call_branches(site: Site, qualname: str, args: list[Value], kwargs: dict[str
             return Unknown("the branches of a switch are not known")
         functions = list(branches.items)
         operands = [args[2:]] * len(functions)
-    results = [
-        site.call(func, [traced(value) for value in rest]) for func, rest in zip(functions, operands, strict=True)
-    ]
+    with divergence.taken(site.it, given.get("pred", given.get("index", Unknown(""))), (site.frame.module, site.at)):
+        results = [
+            site.call(func, [traced(value) for value in rest]) for func, rest in zip(functions, operands, strict=True)
+        ]
     for func, result in zip(functions[1:], results[1:], strict=True):
         agree(site, results[0], result, ("its branches give", "and"), func)
         lie_alike(site, results[0], result, ("its branches give results", "and"), func)

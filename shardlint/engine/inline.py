@@ -52,7 +52,8 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
     top = closure.parent is None
     facts = Facts() if top and all(map(_has_no_size, bound.values())) else frame.facts
-    around = (facts, frame.mesh, frame.rules, it.target, it.view, it.parameters, bool(frame.silent))
+    apart = None if it.apart is None else frozenset(it.apart)
+    around = (facts, frame.mesh, frame.rules, it.target, it.view, apart, it.parameters, bool(frame.silent))
     key = (id(node), func.module, tuple(bound.items()), around) if top else None
     if key is not None and not _hashable(key):
         key = None

@@ -87,6 +87,7 @@ class Interpreter:
         self.base = 0  # how many calls were being evaluated when what has these steps began
         self.counter = 0
         self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known
+        self.apart: Mapping[str, tuple[str, int]] | None = {}  # axes along which devices differ in what they run, where
         self.explicit: MeshValue | None = None  # with explicit axes, on which the function under analysis runs
         self.parameters: ArrayValue | None = None  # how those of a module that is applied in manual code lie
         self.regions = Regions(self)

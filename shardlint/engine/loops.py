@@ -12,6 +12,7 @@ from shardlint.engine.branches import call_branches
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
 from shardlint.engine.mapping import stack
+from shardlint.engine.sharding import divergence
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import static_int
@@ -74,6 +75,7 @@ def call_loop(
         case "while_loop" if "body_fun" in given and "init_val" in given:
             result = _carried(site, "init_val", lambda carry: site.call(given["body_fun"], [carry]), "body_fun")
             _test(site, given.get("cond_fun", _NONE), result)
+            _run_apart(site)
             return result
         case "associative_scan" if "fn" in given and "elems" in given:
             return _associative(site)
@@ -248,6 +250,18 @@ def _begun(before: ArrayValue, after: ArrayValue) -> ArrayValue:
         before, pending=(before.pending or frozenset()) | sums, varying=before.varying | own,
         marks=before.marks | taken, constant=before.constant and after.constant,
     )  # fmt: skip
+
+
+def _run_apart(site: Site) -> None:
+    """See once more what only some devices run, where some leave a ``while_loop`` at its start and others do not."""
+    if site.it.view is None or "cond_fun" not in site.given:
+        return
+    start = _start(site, site.given["init_val"])
+    condition = site.call(site.given["cond_fun"], [start])
+    with divergence.taken(site.it, condition, (site.frame.module, site.at)) as apart:
+        if apart:
+            for name in ("cond_fun", "body_fun"):
+                site.call(site.given[name], [start])
 
 
 def _test(site: Site, func: Value, carry: Value) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import copies, named_axes, outside
+from shardlint.engine.sharding import copies, divergence, named_axes, outside
 from shardlint.engine.trees import children, is_leaf, map_leaves, may_be_tree, rebuilt, traced
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
@@ -176,7 +176,9 @@ def call_mapped(
             naming = replace(naming, copied=func.kind == "jax.pmap" and copies.any_copied([*inner, *named.values()]))
             inner = [named_axes.entered(naming, value, given is not value, inside) for value, given in pairs]
             named = {name: named_axes.entered(naming, value, True, inside) for name, value in named.items()}
-        result = call(it, frame, outside.taken(it, func.func) if not inside else func.func, inner, named, at, places)
+        with divergence.of_examples(it):
+            function = outside.taken(it, func.func) if not inside else func.func
+            result = call(it, frame, function, inner, named, at, places)
     if manual:
         result = named_axes.left(it, frame, naming, result, at)
     out = options.get("out_axes", _ZERO)

@@ -8,8 +8,9 @@ class ShardedReduction(Rule):
     ## What it does
 
     Reports what needs a whole dimension but is computed on each device's part of it, where nothing afterwards makes up
-    for that: a softmax, a norm, a maximum or a cumulative sum along a dimension that is split over the mesh, and a sum
-    or mean over one that is used before it is completed.
+    for that: a softmax, a norm, a maximum or a cumulative sum along a dimension that is split over the mesh, a `roll`
+    or `flip` along one that is not the first, and a sum or mean over one that is used before it is completed. A `psum`
+    does not make up for a softmax, a norm, a maximum or a `logsumexp` of each part.
 
     ## Why is this bad
 

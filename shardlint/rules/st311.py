@@ -8,7 +8,8 @@ class ReplicatedArgument(Rule):
     ## What it does
 
     Reports a value that every device holds in full where the code needs each device's part: beside an operand that is
-    split, as an argument that is declared split, or in a collective whose spec says that it is.
+    split, as an argument that is declared split, or in a collective whose spec says that it is. Also a `one_hot` of the
+    same indices on every device that picks from the rows of a split table, of which each device has others.
 
     ## Why is this bad
 

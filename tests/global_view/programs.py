@@ -154,7 +154,7 @@ class Program:
             try:
                 value = eval(text, env)
             except _REFUSED as error:
-                self.refused[name] = str(error).splitlines()[0]
+                self.refused[name] = (str(error) or repr(error)).splitlines()[0]
                 continue
             env[name] = value
             self.specs[name] = _entries(value)

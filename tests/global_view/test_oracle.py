@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 from shardlint.values import ArrayValue
-from tests.global_view.programs import Program, known, programs
+from tests.global_view.programs import AUTOMATIC, SIZES, Program, known, programs
 
 CASES = int(os.environ.get("ORACLE_CASES", "60"))
 COUNTS = {"lines": 0, "known": 0, "refused": 0, "reported": 0, "sums": 0}
@@ -20,9 +20,13 @@ _OPEN = re.compile(r"jnp\.roll|\.at\[|jnp\.split|jnp\.outer|\[\w+\[:, 0\]")
 
 
 def _of_sizes(program: Program, line: str, operands: list[str]) -> bool:
-    """Whether sizes decide what JAX does: a reshape with names or dimensions of 1, a broadcast in ``where``, one single
-    element."""
+    """Whether sizes decide what JAX does: those that have names in a reshape or a step, dimensions of 1, a broadcast in
+    ``where``, one single element."""
     shapes = {one: program.shapes[one] for one in operands}
+    if "::2" in line:
+        return any(size in SIZES.values() for shape in shapes.values() for size in shape)
+    if "unreduced" in line:
+        return any(1 in shape or not shape for shape in shapes.values())
     if "reshape" in line:
         sizes = [*chain(*shapes.values()), *eval(line, {one: np.empty(shape) for one, shape in shapes.items()}).shape]
         return 1 in sizes or any(not {8, 16, 24, 32}.issuperset(shape) for shape in shapes.values())
@@ -38,7 +42,8 @@ def judge(program: Program) -> None:
     text += "".join(f"\n{name}: JAX: {why}" for name, why in program.refused.items())
     reported = {name for name, e in found if e.code.startswith(("ST1", "ST3"))}
     shapes = {name for name, _ in found} - reported  # names of sizes that agree by chance
-    split = {name for name, shape in program.parameters.items() if "/" in shape and 1 not in program.mesh.values()}
+    explicit = {name: shape.replace(f"/{AUTOMATIC}", "") for name, shape in program.parameters.items()}
+    split = {name for name, shape in explicit.items() if "/" in shape and 1 not in program.mesh.values()}
     for name, line in program.lines.items():
         COUNTS["lines"] += 1
         if name in reported:

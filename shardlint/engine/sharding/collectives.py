@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import dtypes, ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding import divergence
 from shardlint.engine.sharding.scaling import scaled_later
 from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.ops import OpError
@@ -84,6 +85,7 @@ def call(
             place = next((o.at for o in operands if isinstance(o, ir.Const) and o.value == axis), at)
             it.report(frame, "ST305", place, f"lax.{name}: no axis {axis!r} is bound here (axes: {bound})")
             return Unknown("an error was reported here")
+    divergence.check(it, frame, name, axes, at)
     grouped = not is_none(given.get("axis_index_groups", Literal(None)))
     among = children(given.get("x", Literal(None))) is not None
     one = Collective(f"lax.{name}", axes, view, (frame.module, at), grouped, among)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -77,7 +77,7 @@ def _constraint(site: Site) -> Value | None:
         return None
     # what to do with a name that has no rule was decided where a fallback is given
     lists = () if "fallback" in given else rules_in_force.lists(site, given.get("rules", NONE))
-    named = _check_names(site, spec, lists, operand)
+    named = check_names(site, spec, lists, operand)
     if not isinstance(value, ArrayValue):
         return replace(value, names=spec) if named and isinstance(value, Unknown) else value
     if named and check_rank(site, spec, value, operand):
@@ -94,7 +94,7 @@ def _partitioning(site: Site) -> Value:
         return Unknown("an initializer with names")
     if rules_in_force.is_library(site.qualname, _LOGICAL):
         lists = rules_in_force.lists(site, given.get("rules", NONE))
-        if _check_names(site, spec, lists, operand):
+        if check_names(site, spec, lists, operand):
             _check_clash(site, spec, lists, operand)
     else:
         check_axes(site, spec, mesh_axes(site, spec), operand)
@@ -112,7 +112,7 @@ def _to_mesh(site: Site) -> Value | None:
         return None  # a tree of them
     lists = rules_in_force.lists(site, given.get("rules", NONE))
     # that a name without a rule is not split is what some programs ask for here
-    _check_names(site, spec, lists, operand, misspelt=True)
+    check_names(site, spec, lists, operand, misspelt=True)
     found = {one.resolve(spec.entries or ()) for one in lists}
     axes = found.pop() if len(found) == 1 else None
     unknown = None if spec.entries is None else (None,) * len(spec.entries)
@@ -155,7 +155,7 @@ def _param_with_axes(site: Site) -> Value | None:
         return array
     if spec is not None:
         lists = rules_in_force.lists(site)
-        if _check_names(site, spec, lists, operand):
+        if check_names(site, spec, lists, operand):
             _check_clash(site, spec, lists, operand)
     return None if array is None else _named_param(site, array, spec, True, operand)
 
@@ -196,13 +196,15 @@ def names_in(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecVa
     return None
 
 
-def _check_names(
-    site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None, misspelt: bool = False
-) -> bool:
-    """Names that occur twice, and names that no rule mentions; ``misspelt``: only near ones. False after a report."""
+def check_names(
+    site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None, misspelt: bool = False,
+    axes: Iterable[str] = (),
+) -> bool:  # fmt: skip
+    """Names that occur twice, and names that no rule mentions; ``misspelt``: only near ones. ``axes`` of a mesh may be
+    named as well. False after a report."""
     at = operand.at if operand is not None else site.at
     seen: set[str] = set()
-    known = frozenset[str]().union(*(one.names for one in lists))
+    known = frozenset(axes).union(*(one.names for one in lists))
     for entry in spec.entries or ():
         if entry is None or len(entry) != 1:
             continue

@@ -18,6 +18,7 @@ from shardlint.engine.sharding.collectives_spec import NAMES as SPEC_NAMES
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
 from shardlint.ops.registry import static_bool
 from shardlint.ops.sharding.view import View
+from shardlint.outline import MAPPINGS
 from shardlint.project import Definition
 from shardlint.values import ExternalValue, FunctionValue, PartialValue, Value
 from shardlint.walking import walk
@@ -153,10 +154,20 @@ def own_view(it: Interpreter, frame: Frame, node: ir.Function, module: str) -> t
     if frame.view is not None:
         return signature_view(it, frame.view, node, module), None
     axes = annotated_axes(it, node, module)
-    if axes and any(_reduces(it, module, call, axes) for call in walk(node.body) if isinstance(call, ir.Call)):
+    if axes and any(_reduces(it, module, call, axes) for call in _calls(node)):
         elsewhere = any(it.on_other_mesh(axis) for axis in axes)
         return View((), False) if elsewhere else configured(it), None
     return None, None
+
+
+def _calls(node: ir.Function) -> Iterator[ir.Call]:
+    """The calls that a function makes; not those of functions in it, where it maps some of them over devices itself."""
+    below = list(walk(node.body))
+    names = {n.name if isinstance(n, ir.Attr) else n.id for n in below if isinstance(n, (ir.Attr, ir.Name))}
+    apart: set[int] = set()
+    if any(mapping in name for mapping in MAPPINGS for name in names):
+        apart = {id(n) for inner in below if isinstance(inner, (ir.Function, ir.Lambda)) for n in walk(inner.body)}
+    yield from (n for n in below if isinstance(n, ir.Call) and id(n) not in apart)
 
 
 def signature_view(it: Interpreter, view: View, node: ir.Function | ir.Lambda, module: str) -> View:

@@ -54,6 +54,7 @@ def call(site: Site) -> Value | None:
 
 def _check_names(site: Site, spec: SpecValue, key: str) -> bool:
     """Without rules the names are mesh axes. With rules a name that they do not mention is one."""
-    if rules_in_force.may_name_axes(site.it):
-        return True
-    return check_axes(site, spec, mesh_axes(site, spec), site.operand(1, key))
+    axes, operand = mesh_axes(site, spec), site.operand(1, key)
+    if not rules_in_force.may_name_axes(site.it):
+        return check_axes(site, spec, axes, operand)
+    return axes is None or logical.check_names(site, spec, rules_in_force.lists(site), operand, axes=axes)

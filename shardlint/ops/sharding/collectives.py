@@ -123,6 +123,7 @@ def miscounted(result: ArrayValue, value: ArrayValue, one: Collective) -> ArrayV
     found = {axis: wrong for axis in one.axes if (wrong := _wrong_count(value, axis, one)) is not None}
     notes = [Note(axis, text, *one.place, code) for axis, (code, text) in found.items()]
     kept = frozenset((axis, "miscounted") for axis in found)
+    kept |= frozenset((axis, "shifted") for axis in found if "lognormed" in marks(value, axis))
     return replace(result, marks=result.marks | kept, notes=kept_notes((*notes, *result.notes)))
 
 
@@ -137,15 +138,17 @@ def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, st
         return "ST303", f"{one.name} over {axis} of a value that is the same on all of them multiplies by {devices}"
     if state(value, axis) == "varying" and "lone" in kinds and one.name == "lax.pmean":
         return "ST304", f"{one.name} of what only one device along {axis} has divides it by {devices}"
+    bare = one.among or not (value.dims or one.view.declares)
     if state(value, axis) != "pending":
-        return None
+        text = peaks.wrongly_summed(value, axis) if sums and not bare else None
+        return None if text is None else ("ST302", f"{one.name} over {axis} {text}")
     if "mean" in kinds and sums:
         return "ST304", f"{one.name} of an average that awaits its pmean over {axis} multiplies it by {devices}"
     if "biased" in kinds and sums:
         return "ST304", f"{one.name} over {axis} counts what was added to the awaited sum once for every device"
     if "mean" in kinds or one.name != "lax.pmean":
         return None
-    if "reduction" in kinds and (one.among or not (value.dims or one.view.declares)):
+    if "reduction" in kinds and bare:
         return None
     return "ST304", f"{one.name} of a sum that awaits its psum over {axis} divides it by {devices}"
 

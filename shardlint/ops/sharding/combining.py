@@ -10,6 +10,7 @@ from shardlint.ops.sharding import peaks
 from shardlint.ops.sharding.base import Op, ShardingError
 from shardlint.ops.sharding.state import (
     FACTORED,
+    HOT,
     LASTING,
     LOCAL,
     WHOLE,
@@ -36,6 +37,7 @@ _SATURATING = frozenset(
     "tanh gelu silu swish sigmoid logistic relu6 softmax log_softmax standardize elu selu celu mish sin cos erf "
     "softplus log_sigmoid soft_sign hard_tanh hard_silu hard_swish hard_sigmoid".split()
 )
+_CASTS = frozenset({"astype", "convert_element_type"})
 #: Functions whose result does not depend on a positive factor of the operand.
 _SCALELESS = frozenset("sign argmax argmin nanargmax nanargmin argsort standardize".split())
 
@@ -58,6 +60,7 @@ def combined(
     factor = _has_factor(op, kind, operands, operands)
     kept: set[tuple[str, str]] = {FACTORED} if factor else set()
     kept |= {ZERO} if kind == "multiply" and any(ZERO in o.marks for o in operands) else set()
+    kept |= {HOT} if kind == "linear" and HOT in operands[0].marks and op.last in _CASTS else set()
     for axis in sorted(met):
         outcome, refined = _over(op, axis, kind, operands)
         lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
@@ -105,6 +108,9 @@ def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> f
     lasts = {"logged", "mixed"} & outlasting
     factor = _has_factor(op, kind, operands, others) and not (scales and lasts)
     repaired = kind == "test" or op.last in _SCALELESS
+    if "shifted" in outlasting:
+        terms = sum("miscounted" not in one and not o.constant for o, one in zip(operands, found, strict=True))
+        repaired |= kind == "nonlinear" or (kind == "add" and terms > 0)
     if kind in ("multiply", "divide"):
         wrong = [one for one in found if "miscounted" in one]
         repaired |= any(state(o, axis) == "unclear" for o in operands)
@@ -208,7 +214,8 @@ def _awaited(
         return "pending", first
     if own or kind in ("choose", "test"):
         if own or lone or kind == "test" or any("reduction" in one for one in refined):
-            return ("varying" if "sharded" not in states else "unclear"), frozenset()
+            asks = kind == "test" and not (own or lone)
+            return ("varying" if "sharded" not in states else "unclear"), frozenset({"local"} if asks else ())
     if lone and others:
         return "unclear", frozenset()
     raise used(op, axis, awaited, "")

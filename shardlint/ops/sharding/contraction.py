@@ -8,14 +8,16 @@ from dataclasses import replace
 from shardlint.ops.arrays import ONE
 from shardlint.ops.contraction import Equation, dimension_numbers, parse_equation, tensordot_pairs
 from shardlint.ops.registry import Call, OpError, static_int, static_str
-from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
+from shardlint.ops.sharding.base import Op, ShardingError, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import combined, used
 from shardlint.ops.sharding.elementwise import clash, explained
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import LASTING, Axes, clean, marks, state
+from shardlint.ops.sharding.state import HOT, LASTING, Axes, clean, marks, notes_about, state
 from shardlint.values import ArrayValue, Dimension, SequenceValue
 
 Letters = Sequence[Sequence[str]]
+#: Marks over an axis whose dimension is contracted.
+_THROUGH = LASTING | {"weighed", "normed", "lognormed"}
 
 
 def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: Letters, output: Sequence[str]) -> (
@@ -45,6 +47,9 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
     if any(found[letter][1].axes is None for letter in summed):
         return unknown(out)
     split = [axis for letter in summed for axis in found[letter][1].axes or ()]
+    for operand, letters in zip(operands, inputs, strict=True):
+        if HOT in operand.marks and letters and letters[-1] in summed:
+            _check_hot(op, operand, found[letters[-1]][1])
     if summed:
         _beyond_repair(op, operands, {axis for _, dim in found.values() for axis in dim.axes or ()})
     result = combined(op, out, axes, "multiply" if len(operands) > 1 else "linear", operands)
@@ -53,18 +58,30 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
     for axis in split:
         varying.discard(axis)
         sound = [o for o in operands if any(axis in (dim.axes or ()) for dim in o.dims or ())]
-        if axis in unclear or any(axis in o.unclear for o in operands):
+        if axis in unclear or out.dtype == "bool" or any(axis in o.unclear for o in operands):  # no sum of bools
             unclear = unclear.plus([axis])
         elif all(clean(o, axis) for o in sound) and not any(axis in o.varying for o in operands):
             pending.add(axis)
         else:
             varying.add(axis)
         notes.append(op.note(axis, f"contracted here over a dimension that is split over {axis}"))
-    kept = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in (*LASTING, "weighed"))
+    kept = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in _THROUGH)
     return replace(
         result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=kept,
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _check_hot(op: Op, rows: ArrayValue, dim: Dimension) -> None:
+    """``one_hot`` of the same indices on all devices, against rows of which each device has others. Raises
+    ShardingError."""
+    axes = [axis for axis in dim.axes or () if state(rows, axis) == "replicated"]
+    if axes and dim.size != ONE:
+        over = "/".join(axes)
+        whole = op.view.global_size(dim.size, dim.axes or ())
+        what = "a dimension" if whole is None or whole.is_opaque else str(whole)
+        text = f"{op.name}: one_hot picks the same rows on every device, from {what}, split over {over}: subtract the offset of the device's own part from the indices first"  # noqa: E501 - one sentence
+        raise ShardingError("ST311", text, None, notes_about(rows, axes))
 
 
 def _beyond_repair(op: Op, operands: Sequence[ArrayValue], split: set[str]) -> None:

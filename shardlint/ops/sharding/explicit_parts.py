@@ -170,12 +170,12 @@ def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axe
     if not axes or count is None or size is None or size.is_opaque:
         return None
     number, witness = size.constant, dict[str, int]()
-    name = None if old is None else old.symbol_name
-    if number is None and name is not None and size.symbols == {name}:
-        tried = [count * n for n in range(100, 164)]  # the dimension itself divides evenly
-        rests = {bool(size.evaluate({name: n}) % count) for n in tried}
-        if len(rests) == 1:
-            number, witness = size.evaluate({name: tried[0]}), {name: tried[0]}
+    name = min(size.symbols, default="")
+    if number is None and old is not None and not old.is_opaque and old.symbols == size.symbols == {name}:
+        several = ({name: n} for n in range(100 * count, 164 * count))
+        tried = [values for values in several if old.evaluate(values) % count == 0]  # the dimension itself is even
+        if len({bool(size.evaluate(values) % count) for values in tried}) == 1:
+            number, witness = size.evaluate(tried[0]), tried[0]
     if number is None:
         return None
     if number % count:

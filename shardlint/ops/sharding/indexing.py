@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.ops.arrays import ONE
-from shardlint.ops.registry import is_none, static_int
+from shardlint.ops.registry import NONE, is_none, static_int
 from shardlint.ops.sharding.base import Op, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import LOCAL, ZERO, Axes, choosing, marks, placing, settled, sharded
-from shardlint.ops.sharding.structure import followed
+from shardlint.ops.sharding.state import HOT, LOCAL, ZERO, Axes, choosing, marks, placing, settled, sharded
+from shardlint.ops.sharding.structure import followed, rearranged
 from shardlint.ops.sharding.updating import index_axes, is_full
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, SliceValue, Value
 
@@ -31,9 +31,20 @@ def indexed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         partly = any(is_none(item) or not (is_full(item) if isinstance(item, SliceValue) else True) for item in items)
         return unknown(out) if partly else _looked_up(op, out, origins, op.operands[0], op.operands[1:])
     if any(isinstance(item, SliceValue) and static_int(item.step) == -1 for item in items):
-        source = op.operands[0]
-        return unknown(out) if sharded(source) else combined(op, out, followed(op, out, origins), "linear", [source])
+        return _reversed(op, out, origins, items)
     return _partly(op, out, origins)
+
+
+def _reversed(op: Op, out: ArrayValue, origins: list[Origin], items: Sequence[Value]) -> ArrayValue:
+    """``x[::-1]``, and parts of it."""
+    source = op.operands[0]
+    if not sharded(source):
+        return combined(op, out, followed(op, out, origins), "linear", [source])
+    full = [isinstance(item, SliceValue) and is_full(replace(item, step=NONE)) for item in items]
+    if source.dims is None or len(source.dims) != len(out.dims or ()) or not all(full):
+        return unknown(out)
+    touched = [k for k, item in enumerate(items) if isinstance(item, SliceValue) and static_int(item.step) == -1]
+    return rearranged(op, out, touched, moves=True, flips=True)
 
 
 def _partly(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -158,7 +169,8 @@ def expanded(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``one_hot``: a new unsharded dimension."""
     if out.dims is None or not op.operands:
         return unknown(out)
-    return combined(op, out, followed(op, out, origins), "test", op.operands[:1])
+    result = combined(op, out, followed(op, out, origins), "test", op.operands[:1])
+    return replace(result, marks=result.marks | {HOT}) if static_int(op.call.get("axis")) == -1 else result
 
 
 def alike(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:

@@ -1,4 +1,6 @@
-"""Maxima that each device took of its own part, what is lowered by one, and the exponentials of that.
+"""What each device measured or normalised of its own part, and what becomes of that before devices are summed over.
+
+Maxima are one kind, what is lowered by one, and the exponentials of that.
 
 A sum over the devices of such exponentials adds up numbers of different scales: each device lowered its own by another
 maximum, so that no factor makes the sum right. Multiplied before by what differs between devices, they may be.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shardlint.ops.arrays import ONE
 from shardlint.ops.sharding.base import Op
 from shardlint.ops.sharding.state import clean, marks, state
 from shardlint.values import ArrayValue, Note
@@ -15,10 +18,31 @@ from shardlint.values import ArrayValue, Note
 MAXIMA = frozenset({"max", "amax", "nanmax", "reduce_max"})
 """The last parts of the names of functions that take a maximum along dimensions."""
 _MARKS = frozenset({"peak", "lowered", "weighed"})
+_MEASURED = frozenset({"own", "normed", "lognormed"})
 
 
 def followed(op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset[str]:
-    """The marks ``peak``, ``lowered`` and ``weighed`` of a result over the axis."""
+    """The marks of this kind that a result has over the axis."""
+    return _measured(axis, kind, operands) | _lowered(op, axis, kind, operands)
+
+
+def _measured(axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset[str]:
+    """``own``, ``normed`` and ``lognormed`` last through linear functions, and factors that leave them as they are."""
+    own = [marks(o, axis) & _MEASURED for o in operands]
+    holders = [n for n, one in enumerate(own) if one]
+    if len(holders) != 1 or kind not in ("linear", "multiply", "divide") or (kind == "divide" and holders[0]):
+        return frozenset()
+    others = [o for n, o in enumerate(operands) if n != holders[0]]
+    same = all(state(o, axis) == "replicated" or (clean(o, axis) and _parted(o, axis)) for o in others)
+    return own[holders[0]] if same else frozenset()
+
+
+def _parted(value: ArrayValue, axis: str) -> bool:
+    """Whether what is split over the axis has more than one entry on a device, which may be a factor of its own."""
+    return all(dim.size != ONE for dim in value.dims or () if axis in (dim.axes or ()))
+
+
+def _lowered(op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset[str]:
     own = [marks(o, axis) & _MARKS for o in operands]
     if not any(own):
         return frozenset()
@@ -34,6 +58,16 @@ def followed(op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]) -> fr
         same = all(state(o, axis) == "replicated" or clean(o, axis) for o in rest) and not any(own[1:])
         return frozenset({"weighed"} if same else ())
     return frozenset()
+
+
+def wrongly_summed(value: ArrayValue, axis: str) -> str | None:
+    """What a sum over the devices adds up that it does not make whole; None where it may."""
+    kinds = marks(value, axis) & _MEASURED
+    if state(value, axis) != "varying" or not kinds:
+        return None
+    how, name = ("has", " over ") if "own" in kinds else ("normalised", "softmax over ")
+    made = next((f" ({n.text})" for n in reversed(value.notes) if n.axis == axis and name in n.text), "")
+    return f"adds up what each device {how} of its own part{made}"
 
 
 def place(value: ArrayValue, axis: str) -> Note | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from shardlint import dtypes
 from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
 from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
@@ -42,7 +43,8 @@ def split_text(op: Op, source: ArrayValue, reduced: Sequence[int], axis: str) ->
     dim = next((dims[k] for k in reduced if axis in (dims[k].axes or ())), None)
     size = op.view.global_size(dim.size, dim.axes or ()) if dim is not None else None
     what = "a dimension" if size is None or size.is_opaque else str(size)
-    return f"{op.name} over {what}, which is split over {axis}"
+    name = "[::-1]" if op.name == "index" else op.name
+    return f"{name} over {what}, which is split over {axis}"
 
 
 def summed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -85,7 +87,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
             varying.add(axis)
         elif not linear:
             varying.add(axis)
-            marks |= {(axis, "local"), *([(axis, "peak")] if op.last in MAXIMA else [])}
+            marks |= {(axis, mark) for mark in ("local", *_kinds(op, out))}
         else:
             pending.add(axis)
             marks.add((axis, "reduction"))
@@ -98,6 +100,12 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
         result, pending=frozenset(pending), varying=frozenset(varying), unclear=unclear, marks=frozenset(marks),
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _kinds(op: Op, out: ArrayValue) -> list[str]:
+    """What else is known of a result that each device has of its own part."""
+    measured = op.last in _MEASURES and dtypes.is_kind(out.dtype, "floating") is True
+    return [mark for mark, holds in (("peak", op.last in MAXIMA), ("own", measured)) if holds]
 
 
 def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -117,15 +125,21 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     result = replace(result, unclear=result.unclear.plus(same))
     sound = [axis for axis in split if clean(source, axis)]
     notes = (*result.notes, *(op.note(axis, split_text(op, source, touched, axis)) for axis in split))
-    kind_of = "softmax" if op.last in _SOFTMAX else "scan"
+    kinds = ["local", "softmax" if op.last in _SOFTMAX else "scan"]
+    kinds += [mark for name, mark in (("softmax", "normed"), ("log_softmax", "lognormed")) if op.last == name]
     return replace(
         result, varying=result.varying | frozenset(split), notes=notes,
-        marks=result.marks | {(axis, mark) for axis in sound for mark in ("local", kind_of)},
+        marks=result.marks | {(axis, mark) for axis in sound for mark in kinds},
     )  # fmt: skip
 
 
 _JNP, _NN = "jax.numpy", "jax.nn"
 _SOFTMAX = frozenset({"softmax", "log_softmax", "standardize"})
+#: Reductions of real numbers that no sum of those of the parts is.
+_MEASURES = MAXIMA | frozenset(
+    "min amin nanmin reduce_min prod nanprod reduce_prod norm vector_norm matrix_norm logsumexp logmeanexp median "
+    "nanmedian std nanstd var nanvar".split()
+)
 rule([*names(_JNP, "sum mean nansum nanmean average"), "jax.lax.reduce_sum"], summed)
 rule([*names(_JNP, "prod nanprod std var nanstd nanvar max min amax amin nanmax nanmin all any median nanmedian "
                    "count_nonzero ptp argmax argmin nanargmax nanargmin quantile percentile nanquantile nanpercentile "

@@ -16,6 +16,8 @@ Marks refine the state over an axis:
 - ``miscounted``: a collective that does not complete what was pending made the value wrong by a factor, or counted one
   term for every device; a note says which. Multiplied by a factor it may be right again;
 - ``peak``: a maximum of each device's own part; ``lowered``: by one of these; ``weighed``: the exponential of that;
+- ``own``: a norm, a maximum or the like of each device's own part; ``normed``, ``lognormed``: a softmax of it, or the
+  logarithm of one; no sum over the devices makes them whole;
 - ``curved``: a miscounted value after a non-linear function; a product with it may be right, as after a norm;
 - ``shared``: the wrong count is that of a divisor, so that one more sum over the axis makes up for it;
 - ``mixed``: a sum of something miscounted and something that is not; no such product is right;
@@ -25,13 +27,15 @@ Marks refine the state over an axis:
 - ``split``: a dimension has the axis; where that dimension is gone without a model saying what became of the axis,
   nothing is known;
 - ``local``: an operation that needs a whole dimension was done on every device's part, with nothing since that could
-  have made up for it; ``softmax`` or ``scan`` (``cumsum``, ``sort``) if it was one of these.
+  have made up for it; ``softmax`` or ``scan`` (``cumsum``, ``sort``, ``roll``) if it was one of these;
+- ``flipped``: nothing but a ``flip`` of every device's part, which another one undoes.
 
+- ``shifted``: a miscounted value that a term may make right again;
 - ``logged``: a miscounted value after a logarithm, where no factor makes it right.
 
-Four marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on
+Five marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on
 an operand of one operation, it is no such factor; ``ZERO``, every entry is zero; ``UNIFORM``, all entries are one
-constant.
+constant; ``HOT``, ``one_hot`` along the last dimension.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ from shardlint.values import ArrayValue, Dimension, Note
 State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
 Axes: TypeAlias = "tuple[str, ...] | None"
 
-LASTING = frozenset({"scaled", "miscounted", "curved", "mixed", "shared", "logged"})
+LASTING = frozenset({"scaled", "miscounted", "curved", "mixed", "shared", "logged", "shifted"})
 """Marks that a reduction over their axis leaves as they are."""
 
 LOCAL = frozenset({"local", "softmax", "scan"})
@@ -56,6 +60,7 @@ FACTORED = ("", "factored")
 WHOLE = ("", "whole")
 ZERO = ("", "zero")
 UNIFORM = ("", "uniform")
+HOT = ("", "hot")
 
 
 def state(value: ArrayValue, axis: str) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.arrays import ONE, same
@@ -10,7 +11,8 @@ from shardlint.ops.sharding.base import Op, computed, is_zero, made, names, rule
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, clash, explain
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import FACTORED, Axes, choosing, placing, sharded, state
+from shardlint.ops.sharding.reductions import split_text
+from shardlint.ops.sharding.state import FACTORED, LOCAL, Axes, choosing, clean, placing, sharded, state
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, Literal, SequenceValue
 from shardtypes.lang import Size
 
@@ -54,14 +56,29 @@ def whole(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     touched = _touched(op, source)
     if touched is None or len(source.dims) != len(out.dims):
         return unknown(out)
-    axes = [dim.axes for dim in source.dims]
-    result = combined(op, out, axes, "linear", [source])
-    blurred = {axis for k in touched for axis in axes[k] or ()}
-    if any(axes[k] is None for k in touched):
+    shifts = op.call.get("shift")
+    amounts = [static_int(one) for one in (shifts.items if isinstance(shifts, SequenceValue) else (shifts,))]
+    moves = op.last == "rev" or op.last.startswith("flip") or (op.last == "roll" and not {0, None} & {*amounts})
+    return rearranged(op, out, touched, moves=moves, flips=op.last != "roll")
+
+
+def rearranged(op: Op, out: ArrayValue, touched: Sequence[int], moves: bool, flips: bool) -> ArrayValue:
+    """The operand with its entries in another order along these dimensions. Where it ``moves`` them, that of each
+    device's part is no part of the whole; one that ``flips`` them undoes another."""
+    source = op.operands[0]
+    dims = source.dims or ()
+    result = combined(op, out, [dim.axes for dim in dims], "linear", [source])
+    if any(dims[k].axes is None for k in touched):
         return unknown(out)
-    return ArrayValue(
-        result.dims, result.dtype, result.weak, result.pending, True, False, result.varying,
-        result.unclear.plus(blurred), result.marks, result.constant, result.notes,
+    split = {axis for k in touched for axis in dims[k].axes or ()}
+    again = {axis for axis in split if flips and (axis, "flipped") in source.marks}
+    far = {axis for k in touched if k for axis in dims[k].axes or ()}  # examples of a batch may be paired on purpose
+    sound = {axis for axis in far if moves and clean(source, axis) and (axis, "alike") not in source.marks}
+    marks = frozenset(mark for mark in result.marks if mark[0] not in again or mark[1] not in LOCAL)
+    marks |= {(axis, mark) for axis in sound for mark in ("local", "scan", *(["flipped"] if flips else []))}
+    return replace(
+        result, varying=(result.varying - again) | sound, unclear=result.unclear.plus(split - sound - again),
+        marks=marks, notes=(*result.notes, *(op.note(axis, split_text(op, source, touched, axis)) for axis in sound)),
     )  # fmt: skip
 
 
