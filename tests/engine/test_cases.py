@@ -60,6 +60,7 @@ def update(path: Path, actual: Counter[tuple[int, str]]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("path", sorted(CASES.rglob("*.py")), ids=lambda p: str(p.relative_to(CASES)))
 def test_findings_match_the_comments(path: Path) -> None:
     actual = found(CASES, path)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from shardtypes.lang import Different, Equal, Facts, Size, Undecided, broadcast, compare, find_witness, parse
 from tests.lang.strategies import Expression, assignments, cases, expressions
 
+pytestmark = pytest.mark.once  # whole numbers and names alone
+
 B, L, M = Size.of("B"), Size.of("L"), Size.of("M")
 
 

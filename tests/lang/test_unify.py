@@ -10,6 +10,9 @@ from shardtypes.lang import Bindings, Facts, Mismatch, Size, format_shape, forma
 from tests.lang.strategies import Expression, assignments, cases, expressions
 
 
+pytestmark = pytest.mark.once  # whole numbers and names alone
+
+
 def sizes(*values: int | str | None) -> list[Size | None]:
     return [None if v is None else Size.of(v) for v in values]
 
