@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from shardtypes.lang import Bindings, Facts, Mismatch, Size, format_shape, format_witness, parse, unify
 from tests.lang.strategies import Expression, assignments, cases, expressions
 
-
 pytestmark = pytest.mark.once  # whole numbers and names alone
 
 
