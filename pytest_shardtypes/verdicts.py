@@ -67,8 +67,10 @@ def _verdict(f: Callable[..., Any], example: Example) -> Verdict:
         return _inside_shard_map(f, example, verdict, axis)
     if _needs_mesh(verdict):
         names = tuple(_annotated_axes(f))
+        if not names:
+            return verdict
         again = trace(f, *example.positional, mesh=_mesh_over(names), sizes=example.sizes, **example.named)
-        return _better(again, verdict, f"on a mesh with axes {', '.join(names)}") if names else verdict
+        return replace(again, reason=f"{again.reason} (on a mesh with axes {', '.join(names)})")
     return verdict
 
 

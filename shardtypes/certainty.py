@@ -26,6 +26,8 @@ _SHAPE_RULES = (
     "jax._src.util",
     "numpy",
 )
+#: What a result that leaves ``shard_map`` unreduced raises there, on every mesh that has the axis.
+_SHARD_MAP, _UNREDUCED = "jax._src.shard_map", "require replication"
 _NEEDS_VALUES = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 _UNBOUND = re.compile(r"unbound axis name:? '?(\w+)")
 _FILTERING = "jax_traceback_filtering"
@@ -48,6 +50,8 @@ def why_uncertain(error: Exception | None) -> str | None:
         return f"what it does depends on values: {text}"
     module = _raised_in(error)
     if isinstance(error, (TypeError, ValueError)) and module.startswith(_SHAPE_RULES):
+        return None
+    if isinstance(error, ValueError) and module == _SHARD_MAP and _UNREDUCED in text:
         return None
     return f"{_STOPS}: {type(error).__name__}: {text}"
 

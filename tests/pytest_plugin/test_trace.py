@@ -83,6 +83,10 @@ MODEL = """
     def mapped(x: f32['B/d M']) -> f32['B/d M']:
         return x * 2
 
+    @typed_shard_map
+    def unreduced(x: f32['B/d M/t']) -> f32['B/d']:
+        return x.sum(1)
+
     def contracted(x: f32['B/d M/t'], w: f32['M/t F']) -> f32['B/d F/t']:
         return x @ w
 
@@ -138,7 +142,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 RIGHT = ("Layer.apply", "right", "choosy", "configured[1]", "configured[2]", "reduced", "mapped", "_private")
 RIGHT += ("awaiting", "Net.__call__", "Net.made")
-WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted", "awaiting_turned", "Net.turned")
+WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted", "awaiting_turned", "Net.turned", "unreduced")
 UNKNOWN = ("depends", "for_checkers_only")
 
 

@@ -279,8 +279,14 @@ def test_mapped_functions() -> None:
     def gathered(x: f32["B/d M"]) -> f32["B/d M"]:
         return jax.lax.all_gather(x, "d", axis=0, tiled=True)
 
+    @st.typed_shard_map
+    def unreduced(x: f32["B/d M/t"]) -> f32["B/d"]:
+        return x.sum(1)
+
     assert trace(summed, mesh=mesh).ok is True
     assert trace(gathered, mesh=mesh).ok is False
+    verdict = trace(unreduced, mesh=mesh)
+    assert verdict.ok is False and "require replication" in verdict.reason
     assert "needs a mesh in force" in trace(summed).reason
 
 
