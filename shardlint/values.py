@@ -133,7 +133,9 @@ class EnumMember:
 
 @frozen
 class StringValue:
-    """A str of unknown content."""
+    """A str of unknown content. ``name`` is what the program calls it, where nothing else may be called so."""
+
+    name: str = ""
 
 
 @frozen
@@ -280,12 +282,14 @@ class SpecValue:
     """A PartitionSpec: per entry the axes, () for None, or None where the entry is not known or unconstrained.
 
     ``entries is None`` means that not even their number is known. ``place`` is (module, node) of the call that made it.
-    ``unreduced`` are the axes over which values are partial sums, None where that is not known.
+    ``unreduced`` are the axes over which values are partial sums, None where that is not known. ``called`` are the
+    entries with the names that the program gives to axes which it does not spell out; None where there are none.
     """
 
     entries: tuple[tuple[str, ...] | None, ...] | None
     place: tuple[str, int] | None = field(default=None, compare=False)
     unreduced: frozenset[str] | None = frozenset()
+    called: tuple[tuple[str, ...] | None, ...] | None = None
 
 
 @frozen

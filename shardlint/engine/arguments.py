@@ -17,6 +17,7 @@ from shardlint.values import (
     InstanceValue,
     IntValue,
     SequenceValue,
+    StringValue,
     Unknown,
     Value,
 )
@@ -90,7 +91,7 @@ def bound_arguments(
             place = places[position] if position < len(places) else at
             related: tuple[tuple[str, int, str], ...] = ()
             if problem.where is not None:
-                related = ((problem.where.module, problem.where.at, f"declared {problem.where.text.strip()!r} here"),)
+                related = (problem.where.declared,)
             earlier = {name: places[i] for name, i in index.items() if i < len(places)}
             related += _bound_by(it, frame, func, param, problem, bindings, earlier)
             other = None if wrong else _swapped_with(it, frame, func, bound, index, param.name)
@@ -145,10 +146,18 @@ def parameter_value(it: Interpreter, frame: Frame, param: ir.Param, type_: Type)
     if isinstance(type_, ScalarType) and type_.kind == "int":
         negative = isinstance(param.default, ir.Unary)
         return IntValue(None if negative else it.named(param.name))
+    text = isinstance(param.default, ir.Const) and isinstance(param.default.value, str) and "axis" in param.name
+    if isinstance(type_, ScalarType) and type_.kind == "str" and not _is_none(param.default):
+        return StringValue(param.name)
     if isinstance(type_, AnyType):
+        if text:
+            return StringValue(param.name)
         return Unknown(f"parameter {param.name} has no array annotation", it.named(param.name))
     value = matching.instantiate(it, type_, frame.bindings, matching.as_symbol)
-    none = isinstance(param.default, ir.Const) and param.default.value is None
-    if none and isinstance(type_, (ArrayType, ClassType)):
+    if _is_none(param.default) and isinstance(type_, (ArrayType, ClassType)):
         return Unknown("may be None")
     return value
+
+
+def _is_none(default: ir.Expr | None) -> bool:
+    return isinstance(default, ir.Const) and default.value is None

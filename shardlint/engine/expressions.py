@@ -86,6 +86,8 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             return value
         case ir.Attr():
             value = attribute(it, frame, evaluate(it, frame, expr.obj), expr.name, expr.at)
+            if isinstance(value, StringValue) and not value.name:
+                value = StringValue(_dotted(expr))
             if it.uses is not None:
                 see_use(it, frame, expr, value)
             return value
@@ -133,6 +135,14 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             if expr.what == "Yield":
                 frame.yielded.append(inside[0] if len(inside) == 1 else Unknown(expr.what))
             return Unknown(expr.what)
+
+
+def _dotted(expr: ir.Expr) -> str:
+    """``settings.axis``; empty where there is more than names."""
+    if isinstance(expr, ir.Attr):
+        owner = _dotted(expr.obj)
+        return f"{owner}.{expr.name}" if owner else ""
+    return expr.id if isinstance(expr, ir.Name) else ""
 
 
 def _name(it: Interpreter, frame: Frame, name: str) -> Value:

@@ -11,6 +11,7 @@ from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import divergence
 from shardlint.engine.sharding.scaling import scaled_later
+from shardlint.engine.sharding.specs import axes_of
 from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.ops import OpError
 from shardlint.ops.arrays import as_array
@@ -18,6 +19,7 @@ from shardlint.ops.registry import is_none, parse_signature, static_bool, static
 from shardlint.ops.sharding import collectives as models
 from shardlint.ops.sharding.base import adopted, constant
 from shardlint.ops.sharding.collectives import Collective
+from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
@@ -61,6 +63,19 @@ def axis_names(value: Value | None) -> tuple[str, ...] | None:
     return None
 
 
+def called_names(value: Value | None) -> tuple[str, ...] | None:
+    """The same, where nothing spells them out: what the program calls them."""
+    return None if value is None else axes_of(value, called=True) or None
+
+
+def _axes(view: View, value: Value | None) -> tuple[str, ...] | None:
+    """The axes of a collective; None where they are not known, which may be any."""
+    if not view.called:
+        return axis_names(value)
+    axes = called_names(value)
+    return axes if axes is not None and axis_names(value) is None and set(axes) <= dict(view.axes).keys() else None
+
+
 def call(
     it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int,
     operands: Sequence[ir.Expr],
@@ -73,7 +88,7 @@ def call(
     given = parse_signature(_SIGNATURES[name]).bind(args, kwargs)
     if given is None:
         return Unknown(f"arguments of lax.{name} not understood")
-    axes = axis_names(given.get("axis_name"))
+    axes = _axes(view, given.get("axis_name"))
     if axes is None:
         return _lost(given.get("x", Literal(None))) if "x" in given else Unknown("a mesh axis that is not known")
     nested = view.kind == "pmap"

@@ -13,12 +13,12 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import manual_exit, outside, prefixes
-from shardlint.engine.sharding.collectives import axis_names
+from shardlint.engine.sharding.collectives import axis_names, called_names
 from shardlint.engine.sharding.manual import Region, signature_view, tracked
 from shardlint.engine.sharding.manual_entry import at_border, by_spec
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
-from shardlint.engine.trees import children, rebuilt
+from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.engine.types import says_something
 from shardlint.ops.registry import NONE, is_none
 from shardlint.ops.sharding.state import sharded, split_marks, state, without
@@ -31,6 +31,7 @@ from shardlint.values import (
     MeshValue,
     PartialValue,
     SequenceValue,
+    SpecValue,
     Unknown,
     Value,
     WrappedValue,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
+_SPECS = ("in_specs", "out_specs")
 #: What an annotation does not tell of an argument: over which axes it is pending, or the same on all devices.
 _OF_ARGUMENTS = frozenset({"ST301", "ST302", "ST303", "ST304"})
 #: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
@@ -53,9 +55,12 @@ def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshV
     nested = it.view is not None and not it.view.complete
     if kind == PMAP:
         names = axis_names(options.get("axis_name"))
+        others = None if names is not None or outer else called_names(options.get("axis_name"))
         complete = ("axis_name" not in options or names is not None) and not nested
+        names = names or others
         bound = tuple((name, None) for name in names or ())
-        view = View((*outer, *bound), complete, "pmap", False, bordered=_bordered(it), known=it.mesh)
+        around, program = (*outer, *bound), others is not None
+        view = View(around, complete, "pmap", False, bordered=_bordered(it), called=program, known=it.mesh)
         return Region(view, False, options.get("in_axes"), options.get("out_axes"), names[0] if names else None)
     given = options.get("mesh", mesh)
     known = given if isinstance(given, MeshValue) else None
@@ -63,6 +68,9 @@ def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshV
     if axes is None:
         axes = tuple(it.mesh.items()) if "mesh" not in options or is_none(options["mesh"]) else ()
     whole = bool(axes)
+    called = not whole and not outer and _is_called(options)
+    if called:
+        options = {**options, **{name: _as_called(options[name]) for name in _SPECS if name in options}}
     if not whole:  # of a mesh that is not known at least what the specs name
         spelled = sorted({*spelled_axes(options.get("in_specs")), *spelled_axes(options.get("out_specs"))})
         axes = tuple((name, None) for name in spelled)
@@ -73,9 +81,36 @@ def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshV
     # what makes but some axes manual may be called where others are, unless it brings its mesh
     alone = not partly or ("mesh" in options and known is not None and known.axes is not None)
     complete = whole and bool(inside) and alone and not nested
-    view = View((*outer, *own), complete, "shard_map", tracked(options), bordered=_bordered(it), known=sizes)
+    view = View(
+        (*outer, *own), complete, "shard_map", tracked(options), bordered=_bordered(it), called=called, known=sizes
+    )
     new = frozenset(name for name, _ in own) if it.view is not None else None
     return Region(view, False, options.get("in_specs"), options.get("out_specs"), own=new)
+
+
+def _is_called(options: dict[str, Value]) -> bool:
+    """Whether the specs name some axis that is not spelled out, and none that is."""
+    specs = [spec for name in _SPECS for spec in _specs(options.get(name))]
+    spelled = any(axis for spec in specs for entry in spec.entries or () for axis in entry or ())
+    return not spelled and any(spec.called is not None for spec in specs)
+
+
+def _specs(tree: Value | None) -> Iterator[SpecValue]:
+    spec = None if tree is None else spec_of(tree)
+    if spec is not None:
+        yield spec
+    elif tree is not None:
+        for _, part in children(tree) or ():
+            yield from _specs(part)
+
+
+def _as_called(tree: Value) -> Value:
+    """A tree of specs with the program's names for their axes."""
+    return map_leaves(tree, lambda leaf: _named(leaf) if isinstance(leaf, SpecValue) else leaf)
+
+
+def _named(spec: SpecValue) -> SpecValue:
+    return spec if spec.called is None else replace(spec, entries=spec.called, called=None)
 
 
 def _bordered(it: Interpreter) -> bool:

@@ -14,7 +14,7 @@ from shardlint.engine.trees import children, rebuilt
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.state import axes_met, sharded, split_marks
 from shardlint.ops.sharding.view import View
-from shardlint.values import ArrayValue, DictValue, Dimension, SequenceValue, SpecValue, Unknown, Value
+from shardlint.values import ArrayValue, DictValue, Dimension, SequenceValue, SpecValue, StringValue, Unknown, Value
 
 
 def entered(frame: Frame, view: View, value: Value, region: Region | None, name: str) -> Value:
@@ -25,7 +25,8 @@ def entered(frame: Frame, view: View, value: Value, region: Region | None, name:
     if region is None or region.typed:
         return _entered(frame, view, value, region, None, False)
     if name not in region.names:
-        return outside.seen(view, dict(region.given).get(name, value) if isinstance(value, Unknown) else value)
+        open_ = isinstance(value, (Unknown, StringValue))
+        return outside.seen(view, dict(region.given).get(name, value) if open_ else value)
     index = region.names.index(name)
     entry = region.entries
     if isinstance(entry, SequenceValue):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import copies, manual_exit
-from shardlint.engine.sharding.collectives import axis_names
+from shardlint.engine.sharding.collectives import axis_names, called_names
 from shardlint.engine.sharding.manual_calls import PMAP, judged_elsewhere, region_of
 from shardlint.engine.trees import map_leaves
 from shardlint.ops.sharding.base import adopted
@@ -38,7 +38,8 @@ class Naming:
 
     def names(self) -> tuple[str, ...]:
         """The axis that is bound."""
-        return axis_names(self.options.get("axis_name")) or ()
+        given = self.options.get("axis_name")
+        return axis_names(given) or (called_names(given) if self.func.kind == PMAP else None) or ()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,33 +33,42 @@ def taken(it: Interpreter, value: Value) -> Value:
 
 
 def seen(view: View, value: Value, depth: int = 0) -> Value:
-    """The same, with every part of it."""
-    if not view.bordered:
+    """The same, with every part of it. In lists and dicts manual code may have put what nothing is known of."""
+    if not view.bordered or depth > _DEPTH:
         return value
     match value:
         case Unknown(leaf=None):
             return replace(value, outer=True)
         case ArrayValue(manual=False, numpy=False):
             return _same(view, value)
-        case SequenceValue(items=items) if depth < _DEPTH:
-            new = [seen(view, item, depth + 1) for item in items]
-            changed = any(one is not old for one, old in zip(new, items, strict=True))
-            return replace(value, items=tuple(new)) if changed else value
-        case DictValue(items=pairs) if depth < _DEPTH:
-            found = [(key, seen(view, item, depth + 1)) for key, item in pairs]
-            changed = any(new is not old for (_, new), (_, old) in zip(found, pairs, strict=True))
-            return replace(value, items=tuple(found)) if changed else value
+        case SequenceValue(items=items):
+            made = [_put(view, item, depth, value.kind == "tuple") for item in items]
+            return replace(value, items=tuple(made)) if _changed(made, items) else value
+        case DictValue(items=pairs):
+            found = [(key, _put(view, item, depth, False)) for key, item in pairs]
+            return replace(value, items=tuple(found)) if _changed_pairs(found, pairs) else value
         case PartialValue(args=args, kwargs=kwargs):
             bound = tuple(seen(view, item, depth + 1) for item in args)
             return replace(
                 value, args=bound, kwargs=tuple((name, seen(view, item, depth + 1)) for name, item in kwargs)
             )
-        case InstanceValue(fields=fields) if depth < _DEPTH:
+        case InstanceValue(fields=fields):
             held = [(name, seen(view, item, depth + 1)) for name, item in fields]
-            changed = any(new is not old for (_, new), (_, old) in zip(held, fields, strict=True))
-            return replace(value, fields=tuple(held)) if changed else value
+            return replace(value, fields=tuple(held)) if _changed_pairs(held, fields) else value
         case _:
             return value
+
+
+def _put(view: View, value: Value, depth: int, fixed: bool) -> Value:
+    return value if isinstance(value, Unknown) and not fixed else seen(view, value, depth + 1)
+
+
+def _changed(new: Sequence[Value], old: Sequence[Value]) -> bool:
+    return any(one is not other for one, other in zip(new, old, strict=True))
+
+
+def _changed_pairs(new: Sequence[tuple[object, Value]], old: Sequence[tuple[object, Value]]) -> bool:
+    return _changed([value for _, value in new], [value for _, value in old])
 
 
 def _same(view: View, value: ArrayValue) -> ArrayValue:

@@ -12,6 +12,7 @@ from shardlint.values import (
     SequenceValue,
     ShardingValue,
     SpecValue,
+    StringValue,
     Unknown,
     Value,
 )
@@ -27,7 +28,9 @@ def make(
 ) -> SpecValue | ShardingValue | None:
     """``P(…)`` or ``NamedSharding(mesh, spec)``; None for any other call. ``place`` is (module, node) of the call."""
     if qualname in PARTITION_SPEC:
-        return SpecValue(tuple(axes_of(value) for value in args), place, _unreduced(kwargs))
+        entries = tuple(axes_of(value) for value in args)
+        called = tuple(axes_of(value, called=True) for value in args)
+        return SpecValue(entries, place, _unreduced(kwargs), called if called != entries else None)
     if qualname in NAMED_SHARDING:
         given = {**dict(zip(("mesh", "spec"), args, strict=False)), **kwargs}
         mesh, spec = given.get("mesh"), given.get("spec")
@@ -53,18 +56,25 @@ def is_other(args: Sequence[Value]) -> bool:
     return isinstance(args[1], ExternalValue) and args[1].qualname in PARTITION_SPEC | NAMED_SHARDING
 
 
-def axes_of(value: Value) -> tuple[str, ...] | None:
-    """One entry of a spec, or one entry of a tuple of names: None, a name, or a tuple of names."""
+def axes_of(value: Value, called: bool = False) -> tuple[str, ...] | None:
+    """One entry of a spec, or one entry of a tuple of names: None, a name, or a tuple of names. With ``called`` an axis
+    that is not spelled out has the program's name for it."""
     match value:
+        case StringValue(name=name) if called and name:
+            return (name,)
         case Literal(value=None):
             return ()
         case Literal(value=str(name)):
             return (name,)
         case SequenceValue(items=items):
-            names = [item.value for item in items if isinstance(item, Literal) and isinstance(item.value, str)]
-            return tuple(names) if len(names) == len(items) else None
+            names = [axes_of(item, called) for item in items]
+            return tuple(name for one in names for name in one or ()) if all(map(_is_one, names)) else None
         case _:
             return None
+
+
+def _is_one(axes: tuple[str, ...] | None) -> bool:
+    return axes is not None and len(axes) == 1
 
 
 def spec_of(value: Value) -> SpecValue | None:

@@ -25,7 +25,8 @@ class View:
     whether annotations speak of axes: where none of a function does, they say nothing about how values are split, and
     give local sizes. ``mapped`` are the axes that ``vmap`` and ``pmap`` name: how many examples there are, and the axes
     of the mesh that split them (None: not known). ``bordered``: what makes the code manual is known, so that values
-    from outside of it are the same along all these axes.
+    from outside of it are the same along all these axes. ``called``: the axes are not spelled out, these are the
+    program's names for them, which say nothing of other axes.
     """
 
     axes: tuple[tuple[str, int | None], ...] = ()
@@ -34,6 +35,7 @@ class View:
     transposes: bool | None = None
     declares: bool = True
     bordered: bool = False
+    called: bool = False
     known: Mapping[str, int | None] = field(default_factory=dict, compare=False)
     mapped: Mapping[str, tuple[Size, tuple[str, ...] | None]] = field(default_factory=dict, compare=False)
 
