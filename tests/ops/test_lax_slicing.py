@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import jax
+import pytest
 from hypothesis import strategies as st
 
 from shardlint import ops
-from tests.ops.oracle import in_jax
+from tests.ops.oracle import abstract, has_shape, in_jax
 from tests.ops.strategies import arrays, axes, positive
 from tests.ops.tables import case, family, optional
 
@@ -135,3 +136,27 @@ test_slicing = family(
          .map(lambda pair: ([pair[0][0], 0.0, pair[0][1]], {}))),
     case(LAX, "split", drawn=parts()),
 )  # fmt: skip
+
+
+#: The dimensions kept, dropped, started in, shared, and those of the indices that share them, for an operand '3 4' and
+#: indices '3 1'. The first row is right.
+NUMBERS = {
+    ((1,), (), (1,), (0,), (0,)): None,
+    ((1,), (), (1,), (0,), ()): "differ in number",
+    ((1,), (0,), (1,), (0,), (0,)): "are dropped or started in as well",
+    ((0, 1), (), (1,), (0,), (0,)): "dimensions for shape '3 4'",
+    ((1,), (0,), (0, 1), (), ()): "the last dimension of the indices",
+}
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_numbers_of_gather_that_cannot_be(numbers):
+    shapes = [jax.ShapeDtypeStruct((3, 4), "float32"), jax.ShapeDtypeStruct((3, 1), "int32")]
+    truth = in_jax(gather, [*shapes, (1, 4), *numbers], {})
+    if NUMBERS[numbers] is None:
+        assert truth.shape == (3, 4)
+        assert has_shape(as_gather([abstract(x) for x in (*shapes, (1, 4), *numbers)], {}))
+        return
+    assert isinstance(truth, Exception)
+    with pytest.raises(ops.OpError, match=NUMBERS[numbers]):
+        as_gather([abstract(x) for x in (*shapes, (1, 4), *numbers)], {})
