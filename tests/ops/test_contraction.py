@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import jax
+import jax.numpy as jnp
 from hypothesis import strategies as st
 
+from tests.ops.oracle import agree
 from tests.ops.strategies import COMMON, arrays
 from tests.ops.tables import case, family
 
@@ -52,3 +57,12 @@ test_contraction = family(
     case("jax.numpy", "einsum", drawn=einsums(), times=6),
     case("jax.lax", "dot_general", drawn=generals(), times=3),
 )
+
+
+def test_three_operands_of_any_dtypes():
+    """JAX refuses some mixtures, as it multiplies two of them first."""
+    refused = 0
+    for names in product(("bool", "int32", "uint8", "float32", "bfloat16", "complex64"), repeat=3):
+        operands = [jax.ShapeDtypeStruct((3,), name) for name in names]
+        refused += isinstance(agree("jax.numpy.einsum", jnp.einsum, ["i,i,i->i", *operands]), Exception)
+    assert refused
