@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import instances, matching, registration
 from shardlint.engine.frames import Frame
+from shardlint.engine.scopes import is_pytree_dataclass
 from shardlint.engine.sharding import manual_layers
 from shardlint.engine.trees import is_tree
-from shardlint.engine.types import AnyType, Type
+from shardlint.engine.types import AnyType, ArrayType, Type
 from shardlint.values import (
+    ArrayValue,
     ClassValue,
     Dimension,
     EnumMember,
@@ -308,7 +310,9 @@ def construct(
             found = matching.check(it, type_, given[name], bindings, frame.facts, f"field {name} of {cls.name}")
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
             if found is not None and not found.kind:
-                it.report(frame, found.code or "ST202", where[name], found.message, found.witness)
+                related = () if found.where is None else (found.where.declared,)
+                message = found.message + _stacked_instead(cls, type_, given[name], prefix)
+                it.report(frame, found.code or "ST202", where[name], message, found.witness, related)
                 given[name] = Unknown("an error was reported here")
                 types[name] = AnyType()
             made.append((name, given[name]))
@@ -321,6 +325,16 @@ def construct(
     if front:
         return InstanceValue(cls, tuple(made), front, exact=True)
     return instances.completed(it, frame, InstanceValue(cls, tuple(made), exact=True), at)
+
+
+def _stacked_instead(cls: ClassValue, type_: Type, value: Value, prefix: tuple[Dim, ...]) -> str:
+    """What was probably meant where a field gets one dimension more than it has."""
+    if prefix or not is_pytree_dataclass(cls) or not isinstance(type_, ArrayType) or type_.shape is None:
+        return ""
+    rank = len(value.dims) if isinstance(value, ArrayValue) and value.dims is not None else None
+    fixed = all(dim.kind != "variadic" for dim in type_.shape.dims)
+    more = fixed and rank == len(type_.shape.dims) + 1
+    return f"; Array['n', {cls.name}](…) makes one whose fields are stacked" if more else ""
 
 
 def _refined(it: Interpreter, cls: ClassValue, name: str, type_: Type, value: Value, bindings: Bindings) -> Value:

@@ -9,11 +9,16 @@ from shardlint.values import ClassValue, ExternalValue
 def shares_scope(cls: ClassValue) -> bool:
     """Whether an instance given to a function is checked field by field in the function's scope, as those of a
     ``pytree_dataclass`` and named tuples are. The names of any other class are its own."""
-    return any(_name(d) == "pytree_dataclass" for d in cls.node.decorators) or any(
+    return is_pytree_dataclass(cls) or any(
         base == ExternalValue("typing.NamedTuple")
         or (isinstance(base, ClassValue) and base is not cls and shares_scope(base))
         for base in cls.bases
     )
+
+
+def is_pytree_dataclass(cls: ClassValue) -> bool:
+    """Whether the class itself is decorated so: then ``Array['n', Cls]`` is one of stacked fields."""
+    return any(_name(decorator) == "pytree_dataclass" for decorator in cls.node.decorators)
 
 
 def _name(expr: ir.Expr) -> str:

@@ -252,7 +252,7 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
 
 def _declared(found: matching.Problem) -> tuple[tuple[str, int, str], ...]:
     where = found.where
-    return () if where is None else ((where.module, where.at, f"declared {where.text.strip()!r} here"),)
+    return () if where is None else (where.declared,)
 
 
 def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:

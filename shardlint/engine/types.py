@@ -26,6 +26,11 @@ class ArrayType:
     at: int
     text: str
 
+    @property
+    def declared(self) -> tuple[str, int, str]:
+        """The related place of a finding about it."""
+        return self.module, self.at, f"declared {self.text.strip()!r} here"
+
 
 @frozen
 class ScalarType:

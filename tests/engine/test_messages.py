@@ -14,7 +14,7 @@ HEAD = """
 import jax
 import jax.numpy as jnp
 from jax import lax
-from shardtypes import f32, i32, typed_shard_map
+from shardtypes import f32, i32, pytree_dataclass, typed_shard_map
 
 def dense(x: f32['B M'], w: f32['M F']) -> f32['B F']:
     return x @ w
@@ -58,6 +58,15 @@ CASES = {
     "def f(x: f32['B C'], y: f32['B C']):\n    return jnp.sum((x, y[0]))\n": (
         "ST219 jnp.sum: a tuple ('B C', 'C') is no array; pass one of its items, or join them with jnp.stack",
         (),
+    ),
+    "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n\ndef f(x: f32['N M F']):\n    return Layer(x)\n": (
+        "ST202 field w of Layer: expected 'M F', got 'N M F': rank 3, expected 2; Array['n', Layer](…) makes one whose "
+        "fields are stacked",
+        ("declared 'M F' here",),
+    ),
+    "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n\ndef f(x: f32['M']):\n    return Layer(x)\n": (
+        "ST202 field w of Layer: expected 'M F', got 'M': rank 1, expected 2",
+        ("declared 'M F' here",),
     ),
     "def f(x: f32['B C'], y: i32['B']):\n    return loss(y, x)\n": (
         "ST202 argument logits of loss: expected 'B C', got 'B': rank 1, expected 2; are logits and labels swapped?",
