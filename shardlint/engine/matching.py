@@ -288,7 +288,7 @@ def check(
         case UnionType(items=types), ArrayValue():
             arrays = [one for one in types if isinstance(one, ArrayType)]
             if len(arrays) == 1 and all(isinstance(one, ScalarType) for one in types if one is not arrays[0]):
-                return check_array(arrays[0], value, bindings, facts, what)
+                return check(it, arrays[0], value, bindings, facts, what, depth)
         case _, MaybeValue(value=inner):
             return check(it, type_, inner, bindings, facts, what, depth)
         case ArrayType(shape=Shape()), SequenceValue(kind="tuple", items=values) if _holds_arrays(values):

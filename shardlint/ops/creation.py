@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from shardlint import dtypes
 from shardlint.ops.arrays import (
@@ -115,6 +116,7 @@ def nested(call: Call, value: Value) -> ArrayValue:
     common = parts[0].dims
     for part in parts:
         if part.dims is None or common is None:
+            _check_lengths(call, value.items)
             return ArrayValue(None, dtype, weak)
         clash = len(part.dims) != len(common) or any(
             different(call.ctx, a.size, b.size) is not None for a, b in zip(common, part.dims, strict=True)
@@ -128,6 +130,15 @@ def nested(call: Call, value: Value) -> ArrayValue:
         common = tuple(merge_dims(call.ctx, a, b) for a, b in zip(common, part.dims, strict=True))
     assert common is not None
     return ArrayValue((Dimension(Size.const(len(parts)), ()), *common), dtype, weak, frozenset())
+
+
+def _check_lengths(call: Call, rows: Sequence[Value]) -> None:
+    """Rows of different lengths make no array, whatever is in them; NumPy may be told to make one of objects."""
+    lengths = [len(row.items) for row in rows if isinstance(row, SequenceValue) and row.kind in ("tuple", "list")]
+    if len(lengths) == len(rows) and not call.ctx.numpy:
+        other = next((length for length in lengths if length != lengths[0]), None)
+        if other is not None:
+            raise OpError("ST209", f"{call.name}: rows of {lengths[0]} and {other} items")
 
 
 @model("start, stop=None, step=None, dtype=None, *, device=None, out_sharding=None", "jax.numpy.arange")

@@ -11,8 +11,13 @@ from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceV
 def permuted(call: Call, value: ArrayValue, axes: Value) -> ArrayValue:
     """``transpose`` with an argument: None reverses."""
     if value.dims is None:
-        count = len(axes.items) if isinstance(axes, SequenceValue) else None
-        return with_dims(value, None if count is None else tuple(Dimension(None) for _ in range(count)))
+        if not isinstance(axes, SequenceValue):
+            return with_dims(value, None)
+        # only an array of as many dimensions as there are axes can be transposed like this
+        value = with_dims(value, tuple(Dimension(None) for _ in axes.items))
+        if call.ctx.numpy:
+            return value  # of something that may have a method of its own for it
+    assert value.dims is not None
     if is_none(axes):
         return with_dims(value, value.dims[::-1])
     if not isinstance(axes, SequenceValue):
