@@ -22,7 +22,6 @@ from shardlint.rules import RuleError, all_rules, rule
 from shardlint.run import Report, check
 from shardlint.selection import require_known
 
-_COMMANDS = ("check", "explain", "rules", "server")
 #: A fix may uncover another finding; fixes that do not settle in this many passes are in each other's way.
 _PASSES = 10
 
@@ -30,7 +29,7 @@ _PASSES = 10
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    command = arguments.pop(0) if arguments and arguments[0] in _COMMANDS else "check"
+    command = arguments.pop(0) if arguments and arguments[0] in messages.COMMANDS else "check"
     try:
         if command == "explain":
             return _explain(arguments)

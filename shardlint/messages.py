@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+COMMANDS = ("check", "explain", "rules", "server")
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?``, or the choices when nothing is near."""
@@ -44,7 +46,8 @@ def bad_code(code: str, where: str) -> str:
 
 
 def gone(path: str) -> str:
-    return f"{path}: no such file or directory"
+    first = f"; a command stands first: shardlint {path} …" if path in COMMANDS else ""
+    return f"{path}: no such file or directory{first}"
 
 
 def unreadable(path: str, reason: str) -> str:

@@ -12,6 +12,7 @@ from shardlint.engine import calls, classes, expressions, mutation, statements
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_operands
+from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.engine.sharding.manual import Regions
 from shardlint.engine.sharding.placements import Placement
 from shardlint.engine.types import Type
@@ -280,7 +281,8 @@ class Interpreter:
     def note_unmodelled(self, value: Value) -> None:
         if isinstance(value, Unknown) and value.reason.startswith("no model for "):
             name = value.reason.removeprefix("no model for ")
-            self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
+            if name not in COLLECTIVES:  # which have models in manual code, and nowhere else
+                self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
 
     def apply(self, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int) -> Value:
         """A modelled function; the facts it adds stay on the path."""

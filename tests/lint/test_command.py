@@ -76,6 +76,14 @@ def test_missing_and_unreadable_files(folder: Path, capsys: pytest.CaptureFixtur
     )
 
 
+def test_a_command_that_does_not_stand_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.py").write_text("x = 1\n")
+    status, _, err = run(capsys, "--no-cache", "check", "a.py")
+    assert (status, err) == (
+        2, "shardlint: check: no such file or directory; a command stands first: shardlint check …\n"
+    )  # fmt: skip
+
+
 def test_what_is_no_file_at_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("s.py")
@@ -225,6 +233,7 @@ def test_a_cache_folder_of_someone_else_runs_no_code(folder: Path, capsys: pytes
 def test_statistics_name_what_was_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = "import jax\nfrom shardtypes import f32\n\ndef f(x: f32['B']):\n    return jax.new(x)\n"
     (folder / "a.py").write_text(program)
+    (folder / "b.py").write_text(program.replace("jax.new(x)", "jax.lax.ppermute(x, 'd', [(0, 1)])"))  # has a model
     for arguments in ((), ("--no-cache",), ()):
         status, out, _ = run(capsys, *arguments, "--statistics", "--format", "concise")
         assert (status, out) == (0, "    1 without a model: jax.new\n")
