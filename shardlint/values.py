@@ -104,9 +104,11 @@ class ArrayValue:
 
 @frozen
 class IntValue:
-    """A Python int whose value is a size expression, or unknown."""
+    """A Python int whose value is a size expression, or unknown. ``devices`` are the mesh axes whose number of devices
+    it was computed from."""
 
     size: Size | None
+    devices: frozenset[str] = frozenset()
 
 
 @frozen

@@ -60,7 +60,8 @@ def _range(args: list[Value]) -> Value:
     numbers = range(*known)
     if len(numbers) > MAX_ITEMS:
         return Unknown("a long range")
-    return SequenceValue(tuple(IntValue(Size.const(n)) for n in numbers))
+    devices = frozenset[str]().union(*(a.devices for a in args if isinstance(a, IntValue)))
+    return SequenceValue(tuple(IntValue(Size.const(n), devices) for n in numbers))
 
 
 def _items(value: Value) -> list[Value] | None:

@@ -76,7 +76,7 @@ def _join(a: Value, b: Value, done: _Done) -> Value:
                 mesh=a.mesh if a.mesh == b.mesh else None,
             )
         case IntValue(), IntValue():
-            return IntValue(None)
+            return IntValue(a.size if a.size == b.size else None)
         case SequenceValue(), SequenceValue() if len(a.items) == len(b.items) and a.kind == b.kind:
             items = tuple(map(both, a.items, b.items))
             same = a.kind in _FIXED and all(map(operator.is_, items, a.items))

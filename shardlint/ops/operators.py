@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from shardlint import dtypes
@@ -120,7 +121,12 @@ def _named(op: str, apply: Callable[[], Value]) -> Value:
 
 
 def _int_binary(op: str, left: IntValue, right: IntValue) -> Value:
-    a, b = left.size, right.size
+    result = _int_result(op, left.size, right.size)
+    devices = left.devices | right.devices
+    return replace(result, devices=devices) if devices and isinstance(result, IntValue) else result
+
+
+def _int_result(op: str, a: Size | None, b: Size | None) -> Value:
     if op == "/":
         return ScalarValue("float")
     if a is None or b is None:

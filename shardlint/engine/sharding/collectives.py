@@ -17,7 +17,7 @@ from shardlint.ops import OpError
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import is_none, parse_signature, static_bool, static_int
 from shardlint.ops.sharding import collectives as models
-from shardlint.ops.sharding.base import adopted, constant
+from shardlint.ops.sharding.base import ShardingError, adopted, constant
 from shardlint.ops.sharding.collectives import Collective
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
@@ -107,11 +107,13 @@ def call(
     if name == "axis_index":
         return models.index(one)
     if name == "axis_size":
-        return IntValue(models.count(one))
+        return IntValue(models.count(one), frozenset(axes))
     change = _change(name, given, one)
     if change is None:
         return _lost(given["x"])
     try:
+        if name == "ppermute":
+            _refuse_counted(given["perm"], one)
         return _among_examples(_on_leaves(given["x"], one, change, it, frame, at), one)
     except OpError as error:
         return it.op_error(frame, error, at, operands)
@@ -154,6 +156,24 @@ def _pairs(perm: Value) -> tuple[tuple[int, int], ...]:
             return ()
         found.append((numbers[0], numbers[1]))
     return tuple(found)
+
+
+def _refuse_counted(perm: Value, one: Collective) -> None:
+    """Raises ShardingError for pairs that were counted by the devices along another axis than this one."""
+    numbers = [
+        item for pair in (perm.items if isinstance(perm, SequenceValue) else ())
+        for item in (pair.items if isinstance(pair, SequenceValue) else ()) if isinstance(item, IntValue)
+    ]  # fmt: skip
+    devices = frozenset[str]().union(*(number.devices for number in numbers))
+    if not devices or devices & frozenset(one.axes):
+        return
+    counted, wanted = one.view.count(sorted(devices)), models.count(one)
+    if counted.constant is not None and wanted.constant is not None and counted != wanted:
+        over, other = "/".join(one.axes), "/".join(sorted(devices))
+        text = (
+            f"{one.name} over {over}, which has {wanted} devices: its pairs were counted by the {counted} along {other}"
+        )
+        raise ShardingError("ST304", text)
 
 
 def _among_examples(value: Value, one: Collective) -> Value:

@@ -19,7 +19,7 @@ from shardlint.ops.sharding.base import Op, ShardingError, adopted
 from shardlint.ops.sharding.collectives import Collective, ReplicatedSum, refuse_replicated
 from shardlint.ops.sharding.contraction import contracted
 from shardlint.ops.sharding.elementwise import shape_text
-from shardlint.ops.sharding.state import FACTORED, LASTING, kept_notes, notes_about, sharded, state, without
+from shardlint.ops.sharding.state import LASTING, SCALES, kept_notes, notes_about, sharded, state, without
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Label, Literal, Note, Unknown, Value
 from shardtypes.lang import Bindings, Shape, ShapeSyntaxError, format_shape, parse, unify
@@ -270,7 +270,7 @@ def _lookup(op: Op, spec: Spec, arrays: list[ArrayValue], result: ArrayValue, in
     unclear = (table.unclear | indices.unclear).minus(named).minus(axes)
     pending = frozenset(axes)
     others = [axis for axis in (*(table.pending or ()), *(indices.pending or ())) if axis not in pending]
-    kept = frozenset(mark for mark in table.marks if mark[1] in LASTING or mark == FACTORED)
+    kept = frozenset(mark for mark in table.marks if mark[1] in LASTING or mark in SCALES)
     notes = [Note(axis, f"looked up here in a table that is split over {axis}", *op.call.ctx.place) for axis in axes]
     return replace(
         result, manual=True, pending=pending, varying=(table.varying | indices.varying) - pending - named,

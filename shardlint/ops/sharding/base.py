@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS, AxisSet
 from shardlint.ops.arrays import as_array
-from shardlint.ops.registry import Call, ModelFunction, OpError
+from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
 from shardlint.ops.sharding.counts import is_whole
 from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
-from shardlint.ops.sharding.state import FACTORED, UNIFORM, WHOLE, ZERO, axes_met, settled, state
+from shardlint.ops.sharding.state import COUNTING, FACTORED, UNIFORM, WHOLE, ZERO, axes_met, settled, state
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.values import ArrayValue, IntValue, Literal, Note, SequenceValue, Value
 from shardtypes.lang import Size
@@ -169,6 +169,8 @@ def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if out.dims is None:
         return unknown(out)
     marks = [ZERO, UNIFORM] if op.last == "zeros" else [UNIFORM] if op.last in ("ones", "full", "empty") else []
+    if op.last == "arange" and is_none(op.call.get("stop")) and is_none(op.call.get("step")):
+        marks.append(COUNTING)
     return settled(out, [() for _ in out.dims], marks=marks, constant=True)
 
 

@@ -13,6 +13,7 @@ from shardlint.ops.sharding.state import (
     FACTORED,
     LASTING,
     LOCAL,
+    SCALES,
     Axes,
     clean,
     kept_notes,
@@ -118,7 +119,7 @@ def miscounted(result: ArrayValue, value: ArrayValue, one: Collective) -> ArrayV
     if one.name in _SUMS:
         whole = {axis for axis in one.axes if "shared" in marks(value, axis)}
         result = replace(result, marks=result.marks - {(axis, mark) for axis in whole for mark in LASTING - {"scaled"}})
-    if FACTORED in value.marks:
+    if SCALES & value.marks:
         return result
     found = {axis: wrong for axis in one.axes if (wrong := _wrong_count(value, axis, one)) is not None}
     notes = [Note(axis, text, *one.place, code) for axis, (code, text) in found.items()]
@@ -157,7 +158,7 @@ def refuse_replicated(value: ArrayValue, one: Collective) -> None:
     """Raises ReplicatedSum where every device has the whole value already."""
     again = [] if one.grouped else same_everywhere(value, one)
     again = [axis for axis in again if "shared" not in marks(value, axis)]
-    if again and FACTORED not in value.marks:
+    if again and not SCALES & value.marks:
         times = " times ".join(str(one.view.size(axis)).strip("|") for axis in again)
         numbered = all(one.view.size(axis).constant is not None for axis in again)
         factor = times if numbered else f"the size of {_over(again)}"

@@ -9,10 +9,12 @@ from shardlint.axis_set import AxisSet
 from shardlint.ops.sharding import peaks
 from shardlint.ops.sharding.base import Op, ShardingError
 from shardlint.ops.sharding.state import (
+    ADDED,
     FACTORED,
     HOT,
     LASTING,
     LOCAL,
+    SCALES,
     WHOLE,
     ZERO,
     Axes,
@@ -57,8 +59,7 @@ def combined(
     pending: set[str] = set()
     varying: set[str] = set()
     unclear: set[str] = set()
-    factor = _has_factor(op, kind, operands, operands)
-    kept: set[tuple[str, str]] = {FACTORED} if factor else set()
+    kept: set[tuple[str, str]] = _scales(op, kind, operands, operands)
     kept |= {ZERO} if kind == "multiply" and any(ZERO in o.marks for o in operands) else set()
     kept |= {HOT} if kind == "linear" and HOT in operands[0].marks and op.last in _CASTS else set()
     for axis in sorted(met):
@@ -82,19 +83,25 @@ def combined(
     )  # fmt: skip
 
 
-def _has_factor(op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequence[ArrayValue]) -> bool:
-    """Whether a number of devices may be a factor of the result: of an operand before, or one of these ``factors``."""
-    if any(FACTORED in o.marks for o in operands):
-        return op.last not in _SATURATING and kind != "test"
+def _scales(op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequence[ArrayValue]) -> set[tuple[str, str]]:
+    """Whether a number of devices may be a factor of the result, or its logarithm a term: of an operand before, or one
+    of these ``factors``. Logarithms make the one of the other; what is a factor inside of ``exp`` is none outside."""
+    before = SCALES & frozenset[tuple[str, str]]().union(*(o.marks for o in operands))
+    if before and (op.last in _SATURATING or kind == "test"):
+        return set()
+    if op.last in ("exp", "exp2"):
+        return {FACTORED} if ADDED in before else set()
+    found = set(before) | ({ADDED} if FACTORED in before and "log" in op.last else set())
     if kind in ("multiply", "divide"):
         rest = [o for o in factors if WHOLE not in o.marks]
         alone = len(rest) == 1 < len(factors)
-        return not alone and any(o.dims is None or not o.dims or o.constant for o in rest)
-    if kind != "add":
-        return False
-    # the logarithm of one may be added to a logarithm; a number as written is hardly one
-    number = any(isinstance(value, ScalarValue) for value in op.call.args.values())
-    return number or any(o.constant and not o.dims and ZERO not in o.marks for o in op.operands)
+        found |= {FACTORED} if not alone and any(o.dims is None or not o.dims or o.constant for o in rest) else set()
+    if kind == "add":
+        # a number as written is hardly a logarithm
+        number = any(isinstance(value, ScalarValue) for value in op.call.args.values())
+        constants = any(o.constant and not o.dims and ZERO not in o.marks for o in op.operands)
+        found |= {ADDED} if number or constants else set()
+    return found
 
 
 def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> frozenset[str]:
@@ -106,7 +113,7 @@ def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> f
     scales = kind in ("multiply", "divide")
     others = [o for o, one in zip(operands, found, strict=True) if not scales or "miscounted" not in one]
     lasts = {"logged", "mixed"} & outlasting
-    factor = _has_factor(op, kind, operands, others) and not (scales and lasts)
+    factor = bool(_scales(op, kind, operands, others)) and not (scales and lasts)
     repaired = kind == "test" or op.last in _SCALELESS
     if "shifted" in outlasting:
         terms = sum("miscounted" not in one and not o.constant for o, one in zip(operands, found, strict=True))
@@ -188,7 +195,7 @@ def _awaited(
         if not all("lone" in one for one in refined) or len(awaited) > 1 or others:
             every -= {"lone"}
         if others and "mean" not in first:
-            plain = all(not o.constant and FACTORED not in o.marks for o in others)
+            plain = all(not o.constant and not SCALES & o.marks for o in others)
             every |= {"offset", "biased"} if plain else {"offset"}
         return "pending", every
     if kind == "multiply":

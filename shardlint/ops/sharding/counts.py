@@ -42,6 +42,28 @@ def is_whole(number: Value, view: View) -> bool:
     return local and coefficient == shared and not any(counts.values()) and (shared == 1 or _distinct(view))
 
 
+def parts_over(size: Size | None, view: View) -> set[str] | None:
+    """The axes over which the whole was split of which the size is one device's part: of ``B//(|d|*|t|)`` d and t. None
+    where that is not known."""
+    if size is None or len(size.terms) != 1 or size.terms[0][1] != 1 or len(size.terms[0][0]) != 1:
+        return None
+    (atom,) = size.terms[0][0]
+    division = (atom.args[0], atom.args[1]) if atom.op == "//" else parted(atom.name) if not atom.op else None
+    if division is None or not _plain(division[0]):
+        return None
+    monomial, number = division[1].terms[0] if len(division[1].terms) == 1 else ((), 0)
+    if number == 1 and all(one.name.startswith("|") for one in monomial):
+        return {one.name.strip("|") for one in monomial}
+    found = [set(axes) for axes in _choices(view) if view.count(axes) == division[1]]
+    return found[0] if len(found) == 1 else None
+
+
+def _choices(view: View) -> list[tuple[str, ...]]:
+    """Every choice of axes that split anything."""
+    names = [axis for axis, size in view.axes if size != 1]
+    return [some for k in range(1, len(names) + 1) for some in combinations(names, k)]
+
+
 def _plain(size: Size) -> bool:
     """Whether a size is one of a whole dimension."""
     return size.constant is not None or not set("/|?") & set(str(size))

@@ -1,4 +1,5 @@
-"""Masks that are true on one device at most: made from the index of the device, for it or for its part of a range."""
+"""What programs make of the index of the device: masks that are true on one device at most, for it or for its part of
+a range, and the positions of its part of a dimension."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.sharding.base import Op
-from shardlint.ops.sharding.state import state
-from shardlint.values import ArrayValue, IntValue
+from shardlint.ops.sharding.counts import parts_over
+from shardlint.ops.sharding.state import COUNTING, split_marks, state
+from shardlint.values import ArrayValue, Dimension, IntValue
 from shardtypes.lang import Size
 
 _EQUAL = ("equal", "eq")
@@ -25,8 +27,22 @@ def followed(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> Arra
         return result
     numbers = [value.size for value in op.call.args.values() if isinstance(value, IntValue)]
     number = numbers[0] if len(numbers) == 1 else None
+    if op.last == "add":
+        return _positions(op, result, operands)
     found = {mark for one in operands for mark in _of(op, one, operands, number)}
     return replace(result, marks=result.marks | found) if found else result
+
+
+def _positions(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> ArrayValue:
+    """``index * n + arange(n)``, where n is one device's part of a dimension that is split over just this axis: all
+    positions of that dimension, split as it is."""
+    for start, counting in (operands, operands[::-1]):
+        size = counting.dims[0].size if counting.dims is not None and len(counting.dims) == 1 else None
+        axis = next((axis for axis, mark in start.marks if size is not None and mark == f"starts {size}"), None)
+        if axis is not None and start.dims == () and COUNTING in counting.marks and parts_over(size, op.view) == {axis}:
+            dims = (Dimension(size, (axis,)),)
+            return replace(result, dims=dims, varying=result.varying - {axis}, marks=split_marks([axis]))
+    return result
 
 
 def _of(op: Op, one: ArrayValue, operands: Sequence[ArrayValue], number: Size | None) -> list[tuple[str, str]]:

@@ -33,9 +33,10 @@ Marks refine the state over an axis:
 - ``shifted``: a miscounted value that a term may make right again;
 - ``logged``: a miscounted value after a logarithm, where no factor makes it right.
 
-Five marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``WHOLE``, on
-an operand of one operation, it is no such factor; ``ZERO``, every entry is zero; ``UNIFORM``, all entries are one
-constant; ``HOT``, ``one_hot`` along the last dimension.
+Seven marks are about no axis: ``FACTORED``, a factor was multiplied in that may be a number of devices; ``ADDED``, a
+term that may be the logarithm of one; ``WHOLE``, on an operand of one operation, it is no such factor; ``ZERO``, every
+entry is zero; ``UNIFORM``, all entries are one constant; ``HOT``, ``one_hot`` along the last dimension; ``COUNTING``,
+they count from 0.
 """
 
 from __future__ import annotations
@@ -57,10 +58,13 @@ LOCAL = frozenset({"local", "softmax", "scan"})
 """Marks of what was done on each device's part, until something that knows which device this is may correct it."""
 
 FACTORED = ("", "factored")
+ADDED = ("", "added")
+SCALES = frozenset({FACTORED, ADDED})
 WHOLE = ("", "whole")
 ZERO = ("", "zero")
 UNIFORM = ("", "uniform")
 HOT = ("", "hot")
+COUNTING = ("", "counting")
 
 
 def state(value: ArrayValue, axis: str) -> State:
@@ -141,13 +145,13 @@ def split_marks(axes: Iterable[str]) -> frozenset[tuple[str, str]]:
 def choosing(value: ArrayValue) -> ArrayValue:
     """What picks or masks values, and is no factor of them: if it differs between devices, that is what the numbers in
     it are for."""
-    kept = value.marks - {FACTORED} if value.varying or sharded(value) else value.marks
+    kept = value.marks - SCALES if value.varying or sharded(value) else value.marks
     return replace(value, marks=kept | {WHOLE})
 
 
 def placing(value: ArrayValue) -> ArrayValue:
     """What says where a slice begins, and is no factor of what is in it."""
-    return replace(value, marks=(value.marks - {FACTORED}) | {WHOLE})
+    return replace(value, marks=(value.marks - SCALES) | {WHOLE})
 
 
 def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:
@@ -160,7 +164,7 @@ def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:
         a, pending=(a.pending or frozenset()) & frozenset(same), varying=a.varying & frozenset(same),
         unclear=(a.unclear | b.unclear).plus(met - same), constant=a.constant and b.constant,
         marks=frozenset(m for m in a.marks if m[0] in same) | split_marks(lost & sharded(b))
-        | ({FACTORED} & (a.marks | b.marks)),
+        | (SCALES & (a.marks | b.marks)),
         notes=kept_notes((*a.notes, *b.notes)),
     )  # fmt: skip
 

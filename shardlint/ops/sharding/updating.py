@@ -15,6 +15,7 @@ from shardlint.ops.sharding.state import (
     FACTORED,
     LASTING,
     LOCAL,
+    SCALES,
     Axes,
     axes_met,
     clean,
@@ -152,8 +153,7 @@ def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
             }
     every = any(o.unclear.all_but for o in (target, *write.others))
     rest = AxisSet(frozenset(met - found["unclear"]), True) if every else AxisSet(frozenset(found["unclear"]))
-    if write.how in _SCALING or FACTORED in target.marks | values.marks:
-        kept.add(FACTORED)
+    kept |= ({FACTORED} if write.how in _SCALING else set()) | (SCALES & (target.marks | values.marks))
     return settled(
         out, axes, pending=found["pending"], varying=found["varying"], unclear=rest, marks=kept,
         constant=target.constant and all(o.constant for o in write.others), notes=notes,
