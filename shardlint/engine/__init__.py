@@ -37,6 +37,9 @@ __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
 
 _RANKS = (1, 2, 3)  # how many dimensions ``*name`` may stand for; none at all is a case of its own, seldom meant
 
+#: Methods that run while there is no instance yet.
+_MAKING = frozenset({"__init__", "__new__", "__init_subclass__"})
+
 
 class HasMesh(Protocol):
     """What the engine reads of the configuration: the mesh axes with their sizes, which of them are explicit, and the
@@ -181,25 +184,23 @@ class run:
         for index, param in sorted(enumerate(node.params), key=lambda one: self._is_collection(one[1])):
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:
-                type_ = ClassType(owner, own=True)
-                if node.name in ("__init__", "__new__", "__init_subclass__") or "classmethod" in classes._decorators(
-                    node
-                ):
+                if node.name in _MAKING or "classmethod" in classes._decorators(node):
                     frame.variables[param.name] = (
                         InstanceValue(owner) if node.name == "__init__" else Unknown("a class")
                     )
                     continue
-                known |= strings._names(it, type_)
+                type_ = ClassType(owner, own=True)
+                known |= strings.names_in(it, type_)
             if isinstance(type_, ArrayType) and rank is not None:
                 _open_rank(frame, type_, rank)
-            frame.variables[param.name] = parameter_value(it, frame, param, type_)
+            value = parameter_value(it, frame, param, type_)
             if isinstance(type_, ArrayType) and rank is not None and alone:
-                frame.variables[param.name] = _told_apart(frame.variables[param.name], type_)
+                value = _told_apart(value, type_)
             if it.explicit is not None and splits:
-                frame.variables[param.name] = explicit.parameter(it, frame.variables[param.name])
+                value = explicit.parameter(it, value)
             if it.view is not None:
-                value = frame.variables[param.name]
-                frame.variables[param.name] = entered(frame, it.view, value, region, param.name)
+                value = entered(frame, it.view, value, region, param.name)
+            frame.variables[param.name] = value
         for name in {one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one}:
             own = (one for one in frame.bindings.sizes if one.rpartition(".")[0] == name)
             frame.facts = frame.facts.speaking(own)
@@ -217,9 +218,13 @@ class run:
             statements.block(it, frame, node.body)
         finally:
             it.stack.pop()
+        self._defined_in(node, frame)
+
+    def _defined_in(self, node: ir.Function, frame: Frame) -> None:
+        """Check the functions, and the classes, that a function holds."""
         functions, local_classes = list(_nested(node.body)), list(_classes(node.body))
         if functions or local_classes:
-            mutation.forgotten(it, frame)
+            mutation.forgotten(self.it, frame)
         for inner in functions:
             self._function(inner, None, frame)
         for cls_node in local_classes:
@@ -230,7 +235,8 @@ class run:
 
     def _says_all(self, dotted: Type, types_: Iterable[Type], outside: set[str]) -> bool:
         """Whether an annotation with ``...`` has every name that there is: what the dots hide can have none of them."""
-        return strings._names(self.it, dotted).issuperset(outside.union(*(strings._names(self.it, t) for t in types_)))
+        others = outside.union(*(strings.names_in(self.it, one) for one in types_))
+        return strings.names_in(self.it, dotted).issuperset(others)
 
     def _is_collection(self, param: ir.Param) -> bool:
         """Whether a parameter is read last: the names in a collection are those that the other parameters say."""

@@ -97,7 +97,7 @@ def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module:
     elsewhere = set(known)
     for param in node.params:
         elsewhere.add(param.name)
-        elsewhere |= _names(it, resolve(it, param.annotation, module))
+        elsewhere |= names_in(it, resolve(it, param.annotation, module))
     for array in promised:
         for dim in array.shape.dims if array.shape is not None else ():
             name = dim.name if dim.kind == "size" else None
@@ -148,7 +148,8 @@ def _arrays(type_: Type) -> Iterator[ArrayType]:
             yield from _arrays(item)
 
 
-def _names(it: Interpreter, type_: Type) -> set[str]:
+def names_in(it: Interpreter, type_: Type) -> set[str]:
+    """The names of dimensions in an annotation, and in the fields of the classes that it names."""
     return set().union(*vocabularies(it, [type_]))
 
 
