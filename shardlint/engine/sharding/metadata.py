@@ -12,11 +12,12 @@ _INITIALIZERS = frozenset({"flax.nnx.with_partitioning", "flax.nnx.with_metadata
 _VARIABLES = frozenset(f"flax.nnx.{name}" for name in ("Variable", "Param", "BatchStat", "Cache", "Intermediate"))
 #: What releases of flax call the names of a variable's dimensions.
 _KEYS = ("sharding", "sharding_names", "out_sharding")
+_OWN_RULES = "sharding_rules"  # of one variable: those in force do not matter to it
 
 
 def check(site: Site) -> None:
     """A variable or a layer that is made: at most as many names as its arrays have dimensions."""
-    if site.qualname in _VARIABLES and site.args and "eager_sharding" not in site.kwargs:
+    if site.qualname in _VARIABLES and site.args and not {"eager_sharding", _OWN_RULES} & site.kwargs.keys():
         for key in _KEYS:
             if key not in site.kwargs:
                 continue
@@ -36,7 +37,7 @@ def check(site: Site) -> None:
 
 def call(site: Site) -> Value | None:
     """``nnx.with_partitioning(init, names)``: an initializer with names, or what it makes; None for any other call."""
-    if site.qualname not in _INITIALIZERS:
+    if site.qualname not in _INITIALIZERS or _OWN_RULES in site.kwargs:
         return None
     if len(site.args) > 2 and isinstance(site.args[1], SpecValue):  # applied to a key and a shape
         array = logical.made(site, site.args[0], site.args[3:])
