@@ -300,11 +300,14 @@ def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], .
     """
     devices = count(one).constant
     for what, ends in zip(("source", "destination"), zip(*pairs, strict=True), strict=False):
-        for k, number in enumerate(ends if devices is not None else ()):
-            wrong = "is not among them" if number >= devices else "comes twice" if number in ends[:k] else ""
-            if wrong:
-                text = f"{one.name} over {_over(one.axes)}, which has {devices} devices: {what} {number} {wrong}"
+        for k, number in enumerate(ends):
+            if devices is not None and number >= devices:
+                text = (
+                    f"{one.name} over {_over(one.axes)}, which has {devices} devices: {what} {number} is not among them"
+                )
                 raise ShardingError("ST304", text)
+            if number in ends[:k]:
+                raise ShardingError("ST304", f"{one.name} over {_over(one.axes)}: {what} {number} comes twice")
     same = [axis for axis in one.axes if state(value, axis) != "sharded"]
     moved = frozenset(one.axes) - frozenset(same)
     return replace(
