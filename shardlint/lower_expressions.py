@@ -26,8 +26,10 @@ def _text(node: cst.SimpleString) -> Any:
 
 
 def _evaluated(node: cst.CSTNode) -> Any:
-    if isinstance(node, cst.Integer) and node.value.isdecimal() and node.value[0] != "0":
+    if isinstance(node, cst.Integer) and node.value.isdecimal() and (node.value[0] != "0" or node.value == "0"):
         return int(node.value)  # not through the compiler: there are many of them
+    if isinstance(node, cst.Float):
+        return float(node.value)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

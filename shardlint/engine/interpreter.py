@@ -66,6 +66,7 @@ class Interpreter:
         self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}
         self._names: dict[int, tuple[ir.Function | ir.Lambda, tuple[str, ...]]] = {}
         self.modules: dict[str, Frame] = {}
+        self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}

@@ -193,7 +193,12 @@ class Model:
 
     qualname: str
     function: ModelFunction
-    signature: Signature
+    text: str
+
+    @property
+    def signature(self) -> Signature:
+        """Parsed when it is first asked for: a program calls few of all functions."""
+        return parse_signature(self.text)
 
 
 _models: dict[str, Model] = {}
@@ -205,11 +210,10 @@ def model(signature: str, *qualnames: str) -> Callable[[_F], _F]:
     ``call.last``."""
 
     def register(function: _F) -> _F:
-        parsed = parse_signature(signature)
         for qualname in qualnames:
             if qualname in _models:
                 raise ValueError(f"two models for {qualname}")
-            _models[qualname] = Model(qualname, function, parsed)
+            _models[qualname] = Model(qualname, function, signature)
         return function
 
     return register

@@ -186,10 +186,12 @@ def tracked(options: Mapping[str, Value]) -> bool | None:
 
 def annotated_axes(it: Interpreter, node: ir.Function, module: str) -> frozenset[str]:
     """The mesh axes in the annotations of a function's parameters and result."""
-    found: set[str] = set()
-    for expr in (*(param.annotation for param in node.params), node.returns):
-        found |= _axes_in(it, resolve(it, expr, module), 0)
-    return frozenset(found)
+    known = it.annotated_axes.get(id(node))
+    if known is None:
+        annotations = (*(param.annotation for param in node.params), node.returns)
+        found = (_axes_in(it, resolve(it, expr, module), 0) for expr in annotations if expr is not None)
+        known = it.annotated_axes[id(node)] = frozenset[str]().union(*found)
+    return known
 
 
 def _axes_in(it: Interpreter, type_: Type, depth: int) -> set[str]:
