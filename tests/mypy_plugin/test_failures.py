@@ -33,7 +33,7 @@ def failing_model(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("broken")
 
     found = registry.MODELS["jax.numpy.sum"]
-    broken = {**registry.MODELS, "jax.numpy.sum": registry.Model(found.qualname, fails, found.signature)}
+    broken = {**registry.MODELS, "jax.numpy.sum": registry.Model(found.qualname, fails, found.text)}
     monkeypatch.setattr(registry, "_models", MappingProxyType(broken))
 
 
