@@ -25,6 +25,8 @@ def _of_sizes(program: Program, line: str, operands: list[str]) -> bool:
     shapes = {one: program.shapes[one] for one in operands}
     if "::2" in line:
         return any(size in SIZES.values() for shape in shapes.values() for size in shape)
+    if "reshard" in line:  # parts of what has a name
+        return any(size % 8 for shape in shapes.values() for size in shape)
     if "unreduced" in line:
         return any(1 in shape or not shape for shape in shapes.values())
     if "reshape" in line:
