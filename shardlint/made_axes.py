@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from shardlint import files
 from shardlint.config import Config
+from shardlint.discovery import Discovery
 
 #: A folder of more files is more than one project.
 MAX_FILES = 5_000
@@ -21,7 +21,7 @@ _MAKING = re.compile(rb"\b(?:" + "|".join(sorted(_MAKERS)).encode() + rb")\b")
 def made_axes(config: Config) -> frozenset[str]:
     """Every text in the arguments of a call that makes axes, and in the module's constants that are named there."""
     found: set[str] = set()
-    for path in islice(files.discover([str(config.root)], config), MAX_FILES):
+    for path in islice(Discovery(lambda _: config).walk(config.root), MAX_FILES):
         try:
             source = path.read_bytes()
         except OSError:  # a run over the file says so

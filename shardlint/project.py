@@ -189,16 +189,21 @@ class Project:
                     return found
             elif not name.startswith("_") and name in STAR_EXPORTS.get(source, ()):
                 return External(canonical(f"{source}.{name}"))
-        if f"{module}.{name}" in self.modules:
-            return ModuleRef(f"{module}.{name}")
-        return None
+        return self._below(module, name)
+
+    def _below(self, module: str, name: str) -> ModuleRef | None:
+        """A module of a package, or a folder of modules."""
+        below = f"{module}.{name}"
+        self.read.add(("package", below))
+        return ModuleRef(below) if below in self.modules or below in self._packages else None
 
     def member(self, source: str, name: str, seen: set[tuple[str, str]] | None = None) -> Target | None:
         """What ``from source import name`` binds."""
         if source in self.modules and not is_library(source):
             return self._lookup(source, name, set() if seen is None else seen)
-        if f"{source}.{name}" in self.modules and not is_library(source):
-            return ModuleRef(f"{source}.{name}")
+        below = self._below(source, name) if not is_library(source) else None
+        if below is not None:
+            return below
         return External(canonical(f"{source}.{name}"))
 
     def _dotted(self, module: str, name: str) -> Target:
@@ -215,7 +220,8 @@ class Project:
     def _linked_member(self, module: str, source: str, name: str) -> Target | None:
         """``from source import name`` where ``source`` binds no ``name``: a module below it."""
         below = self._linked(module, f"{source}.{name}")
-        return ModuleRef(below) if below in self.modules else None
+        self.read.add(("package", below))
+        return ModuleRef(below) if below in self.modules or below in self._packages else None
 
     def _absolute(self, module: str, node: ir.ImportFrom) -> str:
         if not node.level:

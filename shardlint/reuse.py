@@ -39,7 +39,7 @@ class Earlier:
     def keep(self, source: Source, found: Found) -> None:
         """Remember what was found in a file just now."""
         answers = tuple((fact, self._answer(fact)) for fact in found.read)
-        self._cache.put(self._key(source), (answers, found.raw, found.anchors, found.gaps))
+        self._cache.put(self._key(source), (answers, *found.kept))
 
     def _key(self, source: Source) -> str:
         return digest("file", *self._settings, source.key)

@@ -44,17 +44,25 @@ class ShownType:
 
 @frozen
 class Found:
-    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each;
-    ``types`` and ``uses`` are what is known of names where they are assigned and used, if somebody asks; ``read`` is
-    what the analysis asked of the project."""
+    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each; of
+    ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``types`` and ``uses`` are what is
+    known of names where they are assigned and used, if somebody asks; ``read`` is what the analysis asked of the
+    project."""
 
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
     gaps: tuple[tuple[str, int], ...] = ()
+    known: int = 0
+    arrays: int = 0
     types: tuple[ShownType, ...] = ()
     uses: tuple[ShownType, ...] = ()
     crash: tuple[str, str] | None = None
     read: tuple[Fact, ...] = ()
+
+    @property
+    def kept(self) -> tuple[object, ...]:
+        """What the cache keeps: the first fields."""
+        return self.raw, self.anchors, self.gaps, self.known, self.arrays
 
 
 @frozen
