@@ -438,7 +438,9 @@ class Suppression:
 def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iterator[Stmt]:
     """Every statement of a body in order, those in the blocks of other statements included; what functions and classes
     hold only if asked for."""
-    for node in body:
+    pending = list(reversed(body))
+    while pending:
+        node = pending.pop()
         yield node
         blocks: tuple[tuple[Stmt, ...], ...] = ()
         match node:
@@ -454,5 +456,5 @@ def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iter
                 blocks = tuple(case.body for case in cases)
             case _:
                 pass
-        for block in blocks:
-            yield from statements(block, inside_definitions)
+        for block in reversed(blocks):
+            pending += reversed(block)

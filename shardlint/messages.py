@@ -154,6 +154,7 @@ def unmodelled(name: str) -> str:
 
 
 _CUT_OFF = "cut off after the bound of steps: "
+_NESTED = "nested too deeply to be followed: "
 
 
 def cut_off(path: str, name: str) -> str:
@@ -169,9 +170,19 @@ def loop_given_up(path: str, name: str) -> str:
     return f"not followed to the end: a loop of {name}, for {path}"
 
 
+def too_deep_to_follow(path: str) -> str:
+    """A gap: a file of which only the syntax was checked."""
+    return f"{_NESTED}all of {path}"
+
+
+def nested(path: str) -> str:
+    """A gap: what lies below many levels of one expression."""
+    return f"{_NESTED}an expression of {path}"
+
+
 def is_cut_off(text: str) -> bool:
     """Whether a gap is a function that was not checked to its end; the user is told without asking."""
-    return text.startswith(_CUT_OFF)
+    return text.startswith((_CUT_OFF, _NESTED))
 
 
 def cut_short(gaps: Sequence[str]) -> str:

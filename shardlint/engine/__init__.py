@@ -25,6 +25,7 @@ from shardlint.engine.shown import rows
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
+from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding import View
 from shardlint.project import Project
@@ -42,8 +43,8 @@ _MAKING = frozenset({"__init__", "__new__", "__init_subclass__"})
 
 
 class HasMesh(Protocol):
-    """What the engine reads of the configuration: the mesh axes with their sizes, which of them are explicit, and the
-    lists of logical rules."""
+    """What the engine reads of the configuration: the mesh axes with their sizes, which of them are explicit, the lists
+    of logical rules, and the release of JAX that the program is for."""
 
     @property
     def mesh(self) -> dict[str, int | None]: ...
@@ -53,6 +54,9 @@ class HasMesh(Protocol):
 
     @property
     def explicit_axes(self) -> tuple[str, ...] | bool: ...
+
+    @property
+    def jax(self) -> Version: ...
 
 
 def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[Event]:
@@ -70,8 +74,9 @@ class run:
     they are used as well."""
 
     def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None, uses: bool = False) -> None:
-        settings = () if config is None else (config.mesh, config.logical_rules, config.explicit_axes)
-        self.it = Interpreter(project, *settings)
+        self.it = Interpreter(project)
+        if config is not None:
+            self.it = Interpreter(project, config.mesh, config.logical_rules, config.explicit_axes, config.jax)
         self.it.target = module.name
         self.it.uses = {} if uses else None
         self.module = module
@@ -127,7 +132,7 @@ class run:
         it = self.it
         it.steps = 0
         before, (it.view, region) = (it.view, it.explicit), runs
-        it.explicit = explicit.of_function(it, closure) if it.view is None else None
+        it.explicit = explicit.of_function(it, closure, node.name) if it.view is None else None
         if it.view is not None:
             it.regions.add(FunctionValue(node, self.module.name, closure, owner, node.name), it.view, region, True)
         func = FunctionValue(node, self.module.name, closure, owner, node.name)

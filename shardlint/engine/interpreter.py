@@ -17,7 +17,9 @@ from shardlint.engine.sharding.manual import Regions
 from shardlint.engine.sharding.placements import Placement
 from shardlint.engine.types import Type
 from shardlint.events import Event
+from shardlint.jax_version import NEWEST, Version
 from shardlint.logical_rules import RuleList
+from shardlint.made_axes import MadeAxes
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
 from shardlint.ops.sharding.explicit import configured, explicit_axes
@@ -53,12 +55,13 @@ class Interpreter:
 
     def __init__(
         self, project: Project, mesh: Mapping[str, int | None] | None = None, rules: Sequence[RuleList] = (),
-        explicit: Sequence[str] | bool = (),
+        explicit: Sequence[str] | bool = (), jax: Version = NEWEST,
     ) -> None:  # fmt: skip
         self.project = project
         self.mesh = dict(mesh or {})
         self.configured = configured(self.mesh, explicit)  # the configured mesh, where it has explicit axes
         self.rules = tuple(rules)
+        self.jax = jax  # the release that the program is for
         self.placements: dict[int, Placement] = {}
         self.wrong_places: set[tuple[str, int]] = set()  # what was found wrong; what follows from it is not told
         self.types: dict[tuple[str, int, int], Type] = {}
@@ -67,6 +70,7 @@ class Interpreter:
         self._names: dict[int, tuple[ir.Function | ir.Lambda, tuple[str, ...]]] = {}
         self.modules: dict[str, Frame] = {}
         self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
+        self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
@@ -249,7 +253,12 @@ class Interpreter:
 
     def on_other_mesh(self, axis: str) -> bool:
         """Whether code of the project makes an axis that the configured mesh has not."""
-        return bool(self.mesh) and axis not in self.mesh and axis in self.project.note(AXES, self.project.made_axes)
+        return bool(self.mesh) and axis not in self.mesh and axis in self.made_axes.names
+
+    @property
+    def made_axes(self) -> MadeAxes:
+        """The meshes, and other axes, that code of the project makes."""
+        return self.project.note(AXES, self.project.made_axes)
 
     def names_in(self, node: ir.Function | ir.Lambda) -> tuple[str, ...]:
         """The names that a function reads or binds anywhere in it, in order."""

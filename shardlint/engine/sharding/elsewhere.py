@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
+from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding.view import View
 from shardlint.project import MAPPED, Project
@@ -23,6 +24,7 @@ class _Settings:
 
     mesh: dict[str, int | None]
     logical_rules: tuple[RuleList, ...]
+    jax: Version
     explicit_axes: tuple[str, ...] = ()
 
 
@@ -37,7 +39,7 @@ def _search(it: Interpreter) -> Views:
     from shardlint.engine import run
 
     found: dict[int, dict[View, None]] = {}
-    project, settings = it.project, _Settings(it.mesh, it.rules)
+    project, settings = it.project, _Settings(it.mesh, it.rules, it.jax)
     for name in project.modules:
         if name != it.target and project.outline(name).maps_functions and it.target in _reached(project, name):
             for node, views in run(project, project.modules[name], settings).it.regions.elsewhere.items():
