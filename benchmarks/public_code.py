@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.op_coverage import LIBRARIES
-from shardlint import messages
+from shardlint import decoding, messages, notebooks
 from shardlint.discovery import Discovery
 
 _COUNTED = re.compile(r" *(\d+) (.+)")
@@ -95,7 +95,7 @@ def check(checkout: Path, jobs: int = 1, timeout: float = 1800, context: int = 4
     for line in err.splitlines():
         _read_statistics(line, result)
     for finding in result.findings:
-        finding["context"] = _context(checkout / finding["path"], finding["line"], finding["end_line"], context)
+        finding["context"] = _context(checkout / finding["path"], finding, context)
     return result
 
 
@@ -168,11 +168,13 @@ def _read_statistics(line: str, result: Result) -> None:
         result.cut[text.removeprefix(f"{_CUT_OFF}: ")] = count
 
 
-def _context(path: Path, first: int, last: int, around: int) -> list[str]:
+def _context(path: Path, finding: dict[str, Any], around: int) -> list[str]:
+    first, last, cell = finding["line"], finding["end_line"], finding["cell"]
     try:
-        text = path.read_bytes().decode("utf-8", "replace").splitlines()
+        source = path.read_bytes()
     except OSError as error:
         return [f"(not readable: {error})"]
+    text = notebooks.read(source, path.name).lines(source, cell) if cell else decoding.lines(decoding.decoded(source))
     shown = range(max(1, first - around), min(len(text), last + around) + 1)
     return [f"{'>' if first <= number <= last else ' '}{number:5} {text[number - 1]}" for number in shown]
 

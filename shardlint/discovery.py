@@ -98,7 +98,7 @@ class Discovery:
         folders = []
         for entry in entries:
             path = folder / entry.name
-            if entry.is_dir():
+            if _is_folder(entry):
                 if not _is_elsewhere_inside(entry, top) and not self._leave_out(path, config, is_folder=True):
                     folders.append(path)
             elif path.suffix in SUFFIXES and not _is_elsewhere_inside(entry, top):
@@ -132,6 +132,13 @@ class Discovery:
         if config.respect_gitignore and self._ignored(path, is_folder, config.root):
             return ".gitignore"
         return None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself: no folder, and whoever reads it as a file says so
+        return False
 
 
 def _is_elsewhere_inside(entry: os.DirEntry[str], top: Path) -> bool:

@@ -37,9 +37,9 @@ def source_file(path: Path, config: Config) -> SourceFile:
     """The file with its module's name."""
     outermost = _above_packages(path.parent)
     around = _projects_around(outermost, config.root)
-    roots = tuple(dict.fromkeys((outermost, *_sources(config.root, config.src), *around)))
-    is_package = path.name in _PACKAGE_FILES
     start = _start(outermost, config)
+    roots = tuple(dict.fromkeys((outermost, *_sources(config.root, config.src), *around, start.parent)))
+    is_package = path.name in _PACKAGE_FILES
     name = dotted(path.parent if is_package else path.with_suffix(""), start)
     if path.suffix == ".pyi" and path.with_suffix(".py").exists():
         name += "-stub"  # a name that nothing imports: where there are both, programs run the other

@@ -214,7 +214,7 @@ class _Run:
                 self.report.problems.append(messages.unreadable(file.shown, error.strerror or str(error)))
             return None
         source = Source(file, text, "")
-        if path.suffix == ".ipynb" and not self._open_notebook(source):
+        if path.suffix == ".ipynb" and not self._open_notebook(source, required):
             return None
         source.key = digest("lower", file.module, file.shown, str(file.is_package), source.text)
         self.sources[file.module] = source
@@ -222,12 +222,13 @@ class _Run:
         self.report.texts[file.shown] = text
         return source
 
-    def _open_notebook(self, source: Source) -> bool:
+    def _open_notebook(self, source: Source, required: bool) -> bool:
         """Put its program in place of a notebook. False where it holds another language."""
         try:
             notebook = notebooks.read(source.text, source.file.shown)
         except OtherLanguage as language:
-            self.report.skipped.append(Skipped(source.file.path, messages.other_language(str(language))))
+            if required:
+                self.report.skipped.append(Skipped(source.file.path, messages.other_language(str(language))))
             return False
         except UnparsableFile as error:
             source.failure = error
