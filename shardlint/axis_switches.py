@@ -35,7 +35,7 @@ def switched(project: Project) -> frozenset[str]:
         new = bodies.get(waiting.pop(), set()) - found
         found |= new
         waiting += new
-    return frozenset(found)
+    return frozenset(found & bodies.keys())
 
 
 def _given(module: ir.Module, project: Project) -> set[str]:
