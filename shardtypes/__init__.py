@@ -191,7 +191,7 @@ if TYPE_CHECKING:
     from shardtypes.stacked import Array as Array
     from shardtypes.switches import enabled as enabled
     from shardtypes.tracing import trace as trace
-    from shardtypes.typeguard_door import register_with_typeguard as register_with_typeguard
+    from shardtypes.typeguard_plugin import register_with_typeguard as register_with_typeguard
 
 _DTYPES = (
     "bool_",
@@ -262,7 +262,7 @@ _HOMES = {
     "explain": "explanation",
     "install_import_hook": "import_hook",
     "pytree_dataclass": "pytrees",
-    "register_with_typeguard": "typeguard_door",
+    "register_with_typeguard": "typeguard_plugin",
     "shard": "placement",
     "trace": "tracing",
     "typechecked": "checked",

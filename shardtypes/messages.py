@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from shardtypes.scopes import Binding
 
 SCOPE_HINT = (
-    "names are shared with the caller: if the callee means another size by it, "
+    "calls in an open Scope share their names: if the callee means another size by it, "
     "decorate the callee with @typechecked(scope=True) or @scope"
+)
+ENCLOSING_HINT = (
+    "a function sees the names of the function around it: if it means another size by it, "
+    "give the dimension another name"
 )
 
 

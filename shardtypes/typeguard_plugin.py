@@ -1,0 +1,44 @@
+"""Our annotations under typeguard's own decorator and import hook.
+
+typeguard asks the functions in a public list who checks a type, and loads those of installed packages by itself: ours
+answers for types that hold arrays. Nothing heavy is imported before such a type is checked, and nothing that typeguard
+does with other types is changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
+    """typeguard's question: who checks this type? None for a type that holds no arrays of ours."""
+    dtypes = sys.modules.get("shardtypes.dtypes")
+    if dtypes is None or not hasattr(dtypes, "ALL_DTYPES"):  # nobody has made an annotation yet
+        return None
+    from shardtypes.typeguard_calls import checker
+
+    return checker(origin, args, extras)
+
+
+def register_with_typeguard() -> None:
+    """Have typeguard check our annotations, wherever its decorator or its import hook is used.
+
+    typeguard and any array type, whichever is imported second, do this already; calling it again changes nothing.
+    """
+    import typeguard
+    from typeguard import _transformer
+
+    from shardtypes.typeguard_strings import leave_strings_alone
+
+    if lookup not in typeguard.checker_lookup_functions:
+        typeguard.checker_lookup_functions.insert(0, lookup)
+    leave_strings_alone(_transformer)
+
+
+if "typeguard" in sys.modules:  # which is loading this as one of its plugins
+    from typeguard import _transformer
+
+    from shardtypes.typeguard_strings import leave_strings_alone
+
+    leave_strings_alone(_transformer)
