@@ -126,13 +126,15 @@ def class_holds_arrays(base: type) -> bool:
 
 def has_array_fields(base: type) -> bool:
     """Whether a field or an attribute that a class annotates holds arrays."""
-    return class_holds_arrays(base) and any(_mentions_arrays(part, {base}) for part in class_annotations(base).values())
+    return class_holds_arrays(base) and any(_holds(part, {base}) for part in class_annotations(base).values())
 
 
 def _holds(annotation: Any, seen: set[type] | None) -> bool:
     """As ``holds_arrays``; ``seen`` are the classes that are being looked into."""
     if isinstance(annotation, list):  # the parameters of a Callable
         return any(_holds(part, seen) for part in annotation)
+    if isinstance(annotation, str):  # not evaluated yet, or naming nothing
+        return "['" in annotation or '["' in annotation
     annotation = meaning(annotation)
     if array_annotation(annotation) is not None:
         return True
@@ -154,13 +156,15 @@ def _class_holds(base: type, seen: set[type]) -> bool:
         return False
     seen.add(base)
     inside = (*class_annotations(base).values(), *getattr(base, "__orig_bases__", ()))
-    return any(_mentions_arrays(part, seen) for part in inside)
+    return any(_holds(part, seen) for part in inside) or has_array_methods(base)
 
 
-def _mentions_arrays(annotation: Any, seen: set[type]) -> bool:
-    if isinstance(annotation, str):  # it could not be evaluated
-        return "['" in annotation or '["' in annotation
-    return _holds(annotation, seen)
+def has_array_methods(base: type) -> bool:
+    """Whether a protocol demands methods that are given arrays or return them."""
+    if not getattr(base, "_is_protocol", False):
+        return False
+    methods = [member for part in base.__mro__ for member in vars(part).values() if inspect.isfunction(member)]
+    return any(_holds(annotation, {base}) for method in methods for annotation in _own_annotations(method).values())
 
 
 def bounds(variable: Any) -> tuple[Any, ...]:
@@ -192,9 +196,11 @@ def _read_annotations(base: type) -> Mapping[str, Any]:
         return {name: text for part in reversed(base.__mro__) for name, text in _own_annotations(part).items()}
 
 
-def _own_annotations(base: type) -> Mapping[str, Any]:
+def _own_annotations(base: Any) -> Mapping[str, Any]:
+    """Those of a class without its bases, or of a function."""
     try:
-        found = base.__annotations__ if "__annotations__" in vars(base) or hasattr(base, "__annotate__") else {}
+        inherits = isinstance(base, type) and "__annotations__" not in vars(base) and not hasattr(base, "__annotate__")
+        found = {} if inherits else base.__annotations__
     except (NameError, AttributeError):  # evaluated late, since Python 3.14
         return {}
     return found if isinstance(found, collections.abc.Mapping) else {}

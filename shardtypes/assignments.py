@@ -140,6 +140,13 @@ class _Rewriter(ast.NodeTransformer):
         node.body = [*self._afterwards(targets, node), *node.body]
         return cast(ast.AST, node)
 
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        self.generic_visit(node)
+        bound = [getattr(part, field, None) for part in ast.walk(node.pattern) for field in ("name", "rest")]
+        targets = [ast.Name(name, ast.Load()) for name in bound if isinstance(name, str)]
+        node.body = [*self._afterwards(targets, node.body[0]), *node.body]
+        return node
+
     visit_AsyncFor = visit_For
     visit_AsyncWith = visit_With
 

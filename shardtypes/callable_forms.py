@@ -276,10 +276,12 @@ def _annotated_functions(member: Any, owner: type) -> list[types.FunctionType]:
         parts = [member.fget, member.fset, member.fdel]
     elif isinstance(member, (classmethod, staticmethod)):
         return _annotated_functions(member.__func__, owner)
-    elif isinstance(member, (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)):
+    elif isinstance(member, (functools.cached_property, functools.partialmethod)):
         parts = [member.func]
+    elif isinstance(member, functools.singledispatchmethod):
+        parts = [*member.dispatcher.registry.values()]
     elif callable(member):
-        parts = [member]
+        parts = [member, *getattr(member, "registry", {}).values()]
     else:
         return []
     functions = [_innermost(part) for part in parts if part is not None]

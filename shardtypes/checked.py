@@ -58,6 +58,7 @@ class _Plan:
     keywords: tuple[frozenset[str], Checker, Site] | None  # the same, in a dict
     result: tuple[Checker, Site] | None
     generator: GeneratorChecks
+    left_out: tuple[str, ...]  # what of each call is not checked, and why
 
 
 def display_name(function: Any) -> str:
@@ -112,9 +113,9 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
     result = (returned, reader.site("the result")) if returned is not None else None
     run = with_assignments_checked(function, reader.display)
     code = getattr(inspect.unwrap(run), "__code__", None)
-    if code is not None:
-        reader.count_reassigned(code)
-    return _Plan(run, code, tuple(parameters), rest, keywords, result, reader.generator(function))
+    generator = reader.generator(function)
+    left_out = (*reader.not_found, *reader.reassigned(code))
+    return _Plan(run, code, tuple(parameters), rest, keywords, result, generator, left_out)
 
 
 _Compile = Callable[[Any, TypeCheckMemo], Checker | None]
@@ -130,16 +131,17 @@ class _Reader:
         self._annotations = getattr(inspect.unwrap(function), "__annotations__", {})
         self._memo = TypeCheckMemo(_globals(function), {**names, **_closure(function)}, config=CONFIG)
         self._self_type = class_of(function)
+        self.not_found: dict[str, None] = {}
 
     def site(self, role: str) -> Site:
         return Site(self.display, role, self.module)
 
     def annotation(self, name: str) -> Any:
-        """A resolved annotation; ``Any`` for one that names nothing, which is counted."""
+        """A resolved annotation; ``Any`` for one that names nothing."""
         try:
             found = resolved(self._annotations.get(name, Any), self._memo.globals, self._memo.locals)
         except NameError as error:
-            _stats.count_not_possible(f"annotation of {self.display}({name}) not checked: {error}")
+            self.not_found[f"annotation of {self.display}({name}) not checked: {error}"] = None
             return Any
         return with_self(found, self._self_type)
 
@@ -155,11 +157,11 @@ class _Reader:
         checks = [compile_annotation(part, self._memo) for part in parts or (Any, Any, Any)]
         return GeneratorChecks(checks[0], checks[1], checks[2], self.display, self.module)
 
-    def count_reassigned(self, code: types.CodeType) -> None:
-        """Count the parameters that the function assigns to: what they are then is not checked."""
-        for name in reassigned_parameters(code):
-            if holds_arrays(self.annotation(name)):
-                _stats.count_not_possible(f"{self.site(f'parameter {name!r}')}, once it is assigned to")
+    def reassigned(self, code: types.CodeType | None) -> list[str]:
+        """The parameters that the function assigns to: what they are then is not checked."""
+        names = reassigned_parameters(code) if code is not None else ()
+        held = [name for name in names if holds_arrays(self.annotation(name))]
+        return [f"{self.site(f'parameter {name!r}')}, once it is assigned to" for name in held]
 
 
 def _check_of_rest(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
@@ -235,6 +237,8 @@ class _Checks:
         """Check the arguments, and add to what they bind the names of the call in which the function is defined."""
         __tracebackhide__ = True
         _check_arguments(plan, args, kwargs, table, view)
+        for reason in plan.left_out:
+            _stats.count_not_possible(reason)
         if self.outer is not None and not table.shared:
             if table.deferred:
                 abandon(table, self.outer.sizes)

@@ -18,7 +18,7 @@ from typing import Any
 from typeguard import TypeCheckError, TypeCheckMemo
 
 from shardtypes import _stats
-from shardtypes.array_types import has_array_fields, holds_arrays
+from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
 from shardtypes.meshes import View
 from shardtypes.pytrees import _substitute, field_types, is_pytree_dataclass
 from shardtypes.scopes import Site, Table
@@ -52,6 +52,8 @@ def compile_container(annotation: Any, memo: TypeCheckMemo, compile_part: Compil
         return _compile_typed_dict(base, args, compile_part)
     if base is tuple:
         return _compile_tuple(args, memo, compile_part)
+    if getattr(base, "_is_protocol", False) and has_array_fields(base):
+        return _compile_protocol(annotation, base, args, memo, compile_part)
     if len(args) == 2 and (issubclass(base, dict) or base in _MAPPING_ABCS):
         return _compile_mapping(base, args, memo, compile_part)
     if len(args) == 1 and (issubclass(base, _ITEMS) or base in _ITEM_ABCS):
@@ -64,6 +66,8 @@ def _compile_class(
 ) -> Checker:
     """A class of another kind: its bases are checked where they say what is in it."""
     check = around_arrays(annotation, memo)
+    if base is type:
+        return check
     bases = [part for part in _generic_bases(base, args) if holds_arrays(part)]
     if has_array_fields(base) or not bases:
         check = _counted(check, _unchecked_part(base))
@@ -83,8 +87,9 @@ def _generic_bases(base: type, args: tuple[Any, ...]) -> list[Any]:
     """The bases of a class with what they say of its items: ``dict[str, f32['M']]``."""
     parameters = getattr(base, "__parameters__", ())
     replaced = dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
-    found = [_substitute(part, replaced) for part in getattr(base, "__orig_bases__", ())]
-    return [part for part in found if typing.get_origin(part) not in (typing.Generic, typing.Protocol)]
+    bases = getattr(base, "__orig_bases__", ())
+    said = [part for part in bases if typing.get_origin(part) not in (typing.Generic, typing.Protocol)]
+    return [_substitute(part, replaced) for part in said]
 
 
 def _unchecked_part(base: type) -> str:
@@ -95,6 +100,8 @@ def _unchecked_part(base: type) -> str:
         return f"what {_article(base.__name__)} yields, which can be read only once"
     if issubclass(base, _abc.Awaitable):
         return f"what {_article(base.__name__)} returns"
+    if has_array_methods(base):
+        return f"what methods of {_article(base.__name__)} are given and return"
     if has_array_fields(base):
         return f"the fields of {base.__name__}, which is no pytree_dataclass"
     return f"what is in {_article(base.__name__)}"
@@ -237,6 +244,23 @@ def _compile_named_tuple(base: Any, args: tuple[Any, ...], compile_part: Compile
             _inside(check, getattr(value, name), f"attribute {name!r}", table, view, site)
 
     return check_named_tuple
+
+
+def _compile_protocol(
+    annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
+    check = around_arrays(annotation, memo)
+    checks = _field_checks(base, lambda: _hints(base, args), compile_part)
+    if has_array_methods(base):
+        check = _counted(check, _unchecked_part(base))
+
+    def check_protocol(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        check(value, table, view, site)
+        for name, check_field in checks(site).items():
+            _inside(check_field, getattr(value, name), f"attribute {name!r}", table, view, site)
+
+    return check_protocol
 
 
 def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:

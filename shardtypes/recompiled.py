@@ -11,17 +11,14 @@ import ast
 import copy
 import functools
 import linecache
-import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shardtypes import _stats, variable_checks
-from shardtypes.assignments import HOOKED, Function, check_assignments, has_annotated_assignments
+from shardtypes.assignments import HOOKED, Function, check_assignments, has_annotated_assignments, own_nodes
 
-# A line that may annotate a variable: looked for before the file is parsed.
-_MAY_ANNOTATE = re.compile(r"^[ \t]+[\w.]+(\[[^\]\n]*\])?[ \t]*:[ \t]*[^\s=#]", re.MULTILINE)
 _FUTURES = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
 )
@@ -34,6 +31,7 @@ class _Source:
 
     node: Function
     holder: str | None  # the class around it, which its private names are mangled with
+    modules: tuple[str, ...]  # what its module imports: Python compiles calls of their functions in another way
 
 
 def with_assignments_checked(function: Any, display: str) -> Any:
@@ -41,6 +39,8 @@ def with_assignments_checked(function: Any, display: str) -> Any:
     if not isinstance(function, types.FunctionType):
         return function
     code = function.__code__
+    if HOOKED in code.co_names:  # the import hook did this already
+        return function
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
     source = _functions_with_variables(code.co_filename, lines).get(code.co_firstlineno)
     if source is None or source.node.name != code.co_name:
@@ -57,29 +57,26 @@ def with_assignments_checked(function: Any, display: str) -> Any:
 @functools.lru_cache(maxsize=64)
 def _functions_with_variables(path: str, lines: tuple[str, ...]) -> Mapping[int, _Source]:
     """Those functions of a file that annotate variables, by the line on which each begins."""
-    text = "".join(lines)
-    if not _MAY_ANNOTATE.search(text):
-        return {}
     try:
-        tree = ast.parse(text, path)
+        tree = ast.parse("".join(lines), path)
     except (SyntaxError, ValueError):  # not the source of a running program any more
         return {}
-    found: dict[int, _Source] = {}
-    _collect(tree, None, found)
-    return found
+    imports = [node for node in own_nodes(tree.body) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = [(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names]
+    modules = tuple(dict.fromkeys(name for name in names if name != "*"))
+    return {_first_line(node): _Source(node, holder, modules) for node, holder in _functions(tree, None)}
 
 
-def _collect(node: ast.AST, holder: str | None, found: dict[int, _Source]) -> None:
+def _functions(node: ast.AST, holder: str | None) -> Iterator[tuple[Function, str | None]]:
+    """The functions that annotate variables, with the class around each."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if has_annotated_assignments(child):
-                first = child.decorator_list[0] if child.decorator_list else child
-                found[first.lineno] = _Source(child, holder)
-            _collect(child, holder, found)
-        elif isinstance(child, ast.ClassDef):
-            _collect(child, child.name, found)
-        else:
-            _collect(child, holder, found)
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and has_annotated_assignments(child):
+            yield child, holder
+        yield from _functions(child, child.name if isinstance(child, ast.ClassDef) else holder)
+
+
+def _first_line(node: Function) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def _compiled(source: _Source, code: types.CodeType, checked: bool) -> types.CodeType | None:
@@ -96,7 +93,8 @@ def _compiled(source: _Source, code: types.CodeType, checked: bool) -> types.Cod
         held = ast.parse(f"class {source.holder}: pass").body[0]
         held.body = [node]
     outer.body = [*body, held]  # type: ignore[attr-defined]  # a function
-    tree = ast.fix_missing_locations(ast.Module([outer], []))
+    imports = [ast.Import([ast.alias(name)]) for name in source.modules]
+    tree = ast.fix_missing_locations(ast.Module([*imports, outer], []))
     flags = code.co_flags & _FUTURES
     module = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
     return _find(module, code.co_name, source.node)

@@ -24,7 +24,7 @@ from shardtypes.errors import TypeCheckError
 from shardtypes.meshes import current_view
 from shardtypes.scopes import Site, Table, scope_in_force
 from shardtypes.switches import checks_on
-from shardtypes.typeguard_checks import CONFIG, Checker
+from shardtypes.typeguard_checks import CONFIG, AroundArrays, Checker
 
 # typeguard's functions between an instrumented function and our check.
 _ARGUMENT, _RESULT = "check_argument_types_internal", "check_return_type_internal"
@@ -63,7 +63,7 @@ _checks: dict[tuple[Any, Any], Checker] = {}
 def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
     """Check a value against ``f32['…']``."""
     __tracebackhide__ = True
-    if not checks_on():
+    if type(memo) is AroundArrays or not checks_on():
         return
     check = _checks.get((origin, args[0]))
     if check is None:
@@ -74,7 +74,7 @@ def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheck
 def _check_type(annotation: Any, value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
     """Check a value against another type that holds arrays."""
     __tracebackhide__ = True
-    if not checks_on():
+    if type(memo) is AroundArrays or not checks_on():
         return
     if has_strings(annotation):  # which may mean something in this function only
         check = compile_part(resolved(annotation, memo.globals, memo.locals), memo)

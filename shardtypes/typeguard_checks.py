@@ -33,8 +33,15 @@ def by_typeguard(annotation: Any, memo: TypeCheckMemo) -> Checker:
     return check
 
 
+class AroundArrays(TypeCheckMemo):
+    """The memo of checks by typeguard that leave arrays out: they are checked, or counted, by themselves."""
+
+    __slots__ = ()
+
+
 def around_arrays(annotation: Any, memo: TypeCheckMemo) -> Checker:
     """typeguard's own check of a type that holds arrays: of what is around them."""
+    memo = AroundArrays(memo.globals, memo.locals, config=memo.config)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     base = annotation if origin is None else origin
     checker = builtin_checker_lookup(base, args, ())

@@ -91,10 +91,11 @@ def _variables_around(instrument: FrameType) -> Iterator[dict[str, Any]]:
 def _is_ours(base: ast.expr, place: _Place) -> bool:
     if place.asked_before or place.memo is None:
         return False
-    if place.names:
-        ours = _is_our_type(_value(base, place.names))
-    else:
+    value = _value(base, place.names)
+    if value is None:
         ours = any(_is_our_name(name) for name in origins(base, place.scopes, place.module))
+    else:
+        ours = getattr(value, "__shardtypes_text__", False) is True
     if not ours:
         return False
     root = next(part.id for part in ast.walk(base) if isinstance(part, ast.Name))
@@ -125,10 +126,6 @@ def _value(expression: ast.expr, names: Sequence[dict[str, Any]]) -> Any:
     if isinstance(expression, ast.Attribute):
         return getattr(_value(expression.value, names), expression.attr, None)
     return None
-
-
-def _is_our_type(value: Any) -> bool:
-    return getattr(value, "__shardtypes_text__", False) is True
 
 
 def _is_our_name(name: str) -> bool:
