@@ -281,9 +281,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"shardtypes.{home}"), name)
     except ModuleNotFoundError as error:
         if error.name in ("jax", "jaxlib", "numpy", "typeguard"):
-            raise ModuleNotFoundError(
-                f"shardtypes.{name} needs {error.name}: install it with pip install 'shardtypes[jax]'", name=error.name
-            ) from error
+            from shardtypes.messages import missing_package
+
+            raise ModuleNotFoundError(missing_package(name, error.name), name=error.name) from error
         raise
     globals()[name] = value
     return value

@@ -19,6 +19,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import TracebackType
 
 from shardtypes.assignments import HOOKED, check_assignments, check_module_variable
+from shardtypes.messages import missing_package
 from shardtypes.switches import switched_off
 
 # Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
@@ -196,5 +197,15 @@ def install_import_hook(packages: str | Iterable[str]) -> Hook:
             raise ValueError(f"install_import_hook needs names of packages, got {name!r}")
     finder = _Finder(names)
     if not switched_off():
+        _need_typeguard()
         sys.meta_path.insert(0, finder)
     return Hook(finder)
+
+
+def _need_typeguard() -> None:
+    """Say now what modules that are imported later would fail for."""
+    try:
+        importlib.import_module("typeguard")
+    except ModuleNotFoundError as error:
+        said = missing_package("install_import_hook", "typeguard")
+        raise ModuleNotFoundError(said, name="typeguard") from error

@@ -21,6 +21,11 @@ ENCLOSING_HINT = (
 )
 
 
+def missing_package(name: str, package: str) -> str:
+    """A name of ours that needs a package which is not installed."""
+    return f"shardtypes.{name} needs {package}: install it with pip install 'shardtypes[jax]'"
+
+
 def short_dtype(dtype: Any) -> str:
     """``f32`` for float32: the names of the annotations."""
     from shardtypes.dtypes import ALL_DTYPES

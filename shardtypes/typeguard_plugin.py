@@ -26,7 +26,13 @@ def register_with_typeguard() -> None:
 
     typeguard and any array type, whichever is imported second, do this already; calling it again changes nothing.
     """
-    import typeguard
+    try:
+        import typeguard
+    except ModuleNotFoundError as error:
+        from shardtypes.messages import missing_package
+
+        said = missing_package("register_with_typeguard", "typeguard")
+        raise ModuleNotFoundError(said, name="typeguard") from error
     from typeguard import _transformer
 
     from shardtypes.typeguard_strings import leave_strings_alone

@@ -30,8 +30,10 @@ def load(folder: Path, source: str, way: str) -> Any:
     decorator = f"from {way.rpartition('.')[0]} import typechecked as checked\n"
     if not way.endswith("typechecked"):
         decorator = "checked = lambda target: target\n"
-    first, _, rest = source.partition("\n")  # an import from __future__ stays the first statement
-    (folder / f"{name}.py").write_text(f"{first}\n{decorator}{rest}")
+    future = "from __future__ import annotations\n"  # which stays the first statement
+    source = source.lstrip("\n")
+    first, rest = (future, source.removeprefix(future)) if source.startswith(future) else ("", source)
+    (folder / f"{name}.py").write_text(f"{first}{decorator}{rest}")
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     linecache.checkcache()
