@@ -8,7 +8,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -117,7 +117,7 @@ _holding: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 def class_holds_arrays(base: type) -> bool:
-    """Whether a field or an attribute that a class annotates holds arrays, or what its bases say of its items."""
+    """Whether a ``pytree_dataclass``, or a class whose fields, attributes or items are said to have arrays in them."""
     found = _holding.get(base)
     if found is None:
         found = _holding[base] = _class_holds(base, set())
@@ -154,9 +154,17 @@ def _holds(annotation: Any, seen: set[type] | None) -> bool:
 def _class_holds(base: type, seen: set[type]) -> bool:
     if base in seen or isinstance(base, DTypeClass):
         return False
+    if is_pytree_dataclass(base):
+        return True
     seen.add(base)
-    inside = (*class_annotations(base).values(), *getattr(base, "__orig_bases__", ()))
-    return any(_holds(part, seen) for part in inside) or has_array_methods(base)
+    inside = [annotation for part in base.__mro__ for annotation in own_annotations(part).values()]
+    return any(_holds(part, seen) for part in (*inside, *_generic_bases(base))) or has_array_methods(base)
+
+
+def _generic_bases(base: type) -> Sequence[Any]:
+    """What a class says of its items, as in ``class Params(dict[str, f32['M']])``."""
+    found: Sequence[Any] = getattr(base, "__orig_bases__", ())
+    return found
 
 
 def has_array_methods(base: type) -> bool:
@@ -164,7 +172,7 @@ def has_array_methods(base: type) -> bool:
     if not getattr(base, "_is_protocol", False):
         return False
     methods = [member for part in base.__mro__ for member in vars(part).values() if inspect.isfunction(member)]
-    return any(_holds(annotation, {base}) for method in methods for annotation in _own_annotations(method).values())
+    return any(_holds(annotation, {base}) for method in methods for annotation in _annotations_of(method).values())
 
 
 def bounds(variable: Any) -> tuple[Any, ...]:
@@ -179,28 +187,40 @@ _annotations: WeakKeyDictionary[type, Mapping[str, Any]] = WeakKeyDictionary()
 
 def class_annotations(base: type) -> Mapping[str, Any]:
     """The annotations of a class and its bases for fields and attributes; as written, where they name nothing."""
+    if is_pytree_dataclass(base):
+        try:
+            return field_types(base)
+        except NameError:
+            return own_annotations(base)
+    return {name: hint for part in reversed(base.__mro__) for name, hint in own_annotations(part).items()}
+
+
+def own_annotations(base: type) -> Mapping[str, Any]:
+    """As ``class_annotations``, without those of the bases."""
+    if base.__module__ == "builtins" or ("__annotations__" not in vars(base) and not hasattr(base, "__annotate__")):
+        return {}
     found = _annotations.get(base)
     if found is None:
-        found = _annotations[base] = _read_annotations(base)
+        found = _annotations[base] = _evaluated(base)
     return found
 
 
-def _read_annotations(base: type) -> Mapping[str, Any]:
-    if base.__module__ == "builtins" or not any(_own_annotations(part) for part in base.__mro__):
-        return {}
-    try:
-        if is_pytree_dataclass(base):
-            return field_types(base)
-        return typing.get_type_hints(base, include_extras=True)
-    except (NameError, AttributeError, TypeError, ValueError, SyntaxError):  # of names that only type checkers have
-        return {name: text for part in reversed(base.__mro__) for name, text in _own_annotations(part).items()}
+def _evaluated(base: type) -> Mapping[str, Any]:
+    module = sys.modules.get(base.__module__)
+    names = vars(module) if module is not None else {}
+    found: dict[str, Any] = {}
+    for name, annotation in _annotations_of(base).items():
+        try:
+            found[name] = resolved(annotation, names, {base.__name__: base, **vars(base)})
+        except (NameError, AttributeError, TypeError, ValueError, SyntaxError):  # of names that type checkers have
+            found[name] = annotation
+    return found
 
 
-def _own_annotations(base: Any) -> Mapping[str, Any]:
-    """Those of a class without its bases, or of a function."""
+def _annotations_of(base: Any) -> Mapping[str, Any]:
+    """The annotations of a class or a function, as they are written."""
     try:
-        inherits = isinstance(base, type) and "__annotations__" not in vars(base) and not hasattr(base, "__annotate__")
-        found = {} if inherits else base.__annotations__
+        found = base.__annotations__
     except (NameError, AttributeError):  # evaluated late, since Python 3.14
         return {}
     return found if isinstance(found, collections.abc.Mapping) else {}

@@ -34,6 +34,8 @@ _KEEPS_SIGNATURE = {
 
 def checked_form(target: Any, wrap: Wrap) -> Any:
     """``target`` with checks in it, of the same kind."""
+    if type(target) is types.FunctionType:
+        return _function(target, wrap)
     if isinstance(target, type):
         return _class(target, wrap)
     if isinstance(target, (classmethod, staticmethod)):
@@ -55,8 +57,6 @@ def checked_form(target: Any, wrap: Wrap) -> Any:
         return types.MethodType(checked_form(target.__func__, wrap), target.__self__)
     if isinstance(target, functools._lru_cache_wrapper):
         return functools.lru_cache(**target.cache_parameters())(checked_form(target.__wrapped__, wrap))
-    if isinstance(target, types.FunctionType):
-        return _function(target, wrap)
     if callable(target):
         return _object(target, wrap)
     raise TypeError(f"typechecked needs a function or a class, got {type(target).__name__}")

@@ -39,6 +39,8 @@ from shardtypes.typeguard_plugin import register_with_typeguard
 F = TypeVar("F")
 _MISSING = object()
 
+register_with_typeguard()
+
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
@@ -401,7 +403,6 @@ def typechecked(target: Any = None, *, scope: bool = False) -> Any:
         return functools.partial(typechecked, scope=scope)
     if switched_off():
         return target
-    register_with_typeguard()
     frame = sys._getframe(1)
     if getattr(target, "__shardtypes_scope__", False):
         target, scope = target.__wrapped__, True

@@ -13,7 +13,7 @@ import types
 import typing
 from typing import Any
 
-from typeguard import TypeCheckMemo
+from typeguard import TypeCheckMemo, _functions
 
 from shardtypes import _stats
 from shardtypes.annotation_checks import compile_part
@@ -27,16 +27,17 @@ from shardtypes.switches import checks_on
 from shardtypes.typeguard_checks import CONFIG, AroundArrays, Checker
 
 # typeguard's functions between an instrumented function and our check.
-_ARGUMENT, _RESULT = "check_argument_types_internal", "check_return_type_internal"
-_VARIABLE, _YIELD, _SEND, _BY_HAND = "check_variable_assignment", "check_yield_type", "check_send_type", "check_type"
+_ARGUMENT, _RESULT = _functions.check_argument_types_internal.__code__, _functions.check_return_type_internal.__code__
+_YIELD, _SEND = _functions.check_yield_type.__code__, _functions.check_send_type.__code__
+_VARIABLE, _BY_HAND = _functions.check_variable_assignment.__code__, _functions.check_type.__code__
 _ROLES = {_RESULT: "the result", _YIELD: "the yielded value", _SEND: "the value sent"}
-_ENTRIES = {_ARGUMENT, _RESULT, _VARIABLE, _YIELD, _SEND, _BY_HAND}
+_ENTRIES = {_ARGUMENT, _RESULT, _YIELD, _SEND, _VARIABLE, _BY_HAND}
 
 
 def checker(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     """typeguard's check of a type that holds arrays; None for another type."""
     if type(origin) is DTypeClass:
-        return _check_array if args else None
+        return check_array if args else None
     for extra in extras:
         if type(extra) is ArrayType:
             return functools.partial(_check_type, extra)
@@ -60,7 +61,7 @@ def _annotation(origin: Any, args: tuple[Any, ...]) -> Any:
 _checks: dict[tuple[Any, Any], Checker] = {}
 
 
-def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+def check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
     """Check a value against ``f32['…']``."""
     __tracebackhide__ = True
     if type(memo) is AroundArrays or not checks_on():
@@ -68,7 +69,23 @@ def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheck
     check = _checks.get((origin, args[0]))
     if check is None:
         check = _checks[origin, args[0]] = array_spec(origin[args[0]]).check
-    _run(check, value, memo)
+    entry = sys._getframe(2)
+    code = entry.f_code
+    site = None
+    if code is _ARGUMENT or code is _RESULT:
+        names = memo.locals
+        call = names.call if type(names) is _Names else _call_of(memo, entry)
+        site = call.next_argument(value) if code is _ARGUMENT else call.result()
+    if site is None:
+        _run(check, value, memo)
+        return
+    try:
+        check(value, call.table, call.view, site)
+    except TypeCheckError as error:
+        call.fail(error)
+        raise
+    if code is _RESULT and call.table.deferred:
+        abandon(call.table)
 
 
 def _check_type(annotation: Any, value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
@@ -92,18 +109,17 @@ def _run(check: Checker, value: Any, memo: TypeCheckMemo) -> None:
     """Run a check for the argument, result or variable that typeguard is at."""
     __tracebackhide__ = True
     entry = _entry()
-    role = _BY_HAND if entry is None else entry.f_code.co_name
-    if entry is None or role == _BY_HAND:
+    if entry is None or entry.f_code is _BY_HAND:
         check(value, scope_in_force() or Table(), current_view(), Site("", ""))
         return
-    local = entry.f_locals
-    call = _call(memo, entry.f_back)
+    code, local = entry.f_code, entry.f_locals
+    call = _call_of(memo, entry)
     table = call.table
-    if role == _VARIABLE:
+    if code is _VARIABLE:
         _run_statement(check, value, table, local["varname"], entry.f_back, memo)
         return
-    site = made_site(local["func_name"], local.get("argname"), _ROLES.get(role, ""), memo.globals.get("__name__", ""))
-    mark = table.mark() if role in (_YIELD, _SEND) else None
+    site = _site(local["func_name"], local.get("argname"), _ROLES.get(code, ""), memo.globals.get("__name__", ""))
+    mark = table.mark() if code in (_YIELD, _SEND) else None
     try:
         check(value, table, current_view(), site)
     except TypeCheckError as error:
@@ -111,7 +127,7 @@ def _run(check: Checker, value: Any, memo: TypeCheckMemo) -> None:
         raise
     if mark is not None and not table.shared:
         table.rollback(mark)  # names that only one yielded value has may stand for other sizes in the next
-    if role == _RESULT and table.deferred:
+    if code is _RESULT and table.deferred:
         abandon(table)
 
 
@@ -129,14 +145,14 @@ def _run_statement(
 def _entry() -> types.FrameType | None:
     """The frame of typeguard's function that was called by an instrumented one, or by hand."""
     frame: types.FrameType | None = sys._getframe(4)
-    while frame is not None and frame.f_code.co_name not in _ENTRIES:
+    while frame is not None and frame.f_code not in _ENTRIES:
         frame = frame.f_back
     return frame
 
 
 @functools.lru_cache(maxsize=4096)
-def made_site(function: str, argument: str | None, role: str, module: str) -> Site:
-    """The parameter, or with None the result or another role, of a function by the name that typeguard gives it."""
+def _site(function: str, argument: str | None, role: str, module: str) -> Site:
+    """The parameter, or another role, of a function by the name that typeguard gives it."""
     return Site(function.rpartition("<locals>.")[2], role or f"parameter {argument!r}", module)
 
 
@@ -144,21 +160,36 @@ def made_site(function: str, argument: str | None, role: str, module: str) -> Si
 
 
 class _Names(dict[str, Any]):
-    """The local names in a memo, and the sizes of the call that it is of."""
+    """The local names in a memo, and the call that it is of."""
 
     __slots__ = ("call",)
     call: _Call
 
 
 class _Call:
-    """The sizes of one call of a function that typeguard instrumented."""
+    """The sizes of one call of a function that typeguard instrumented, and the argument that it is at."""
 
-    __slots__ = ("_mark", "table")
+    __slots__ = ("_arguments", "_function", "_mark", "_module", "table", "view")
 
-    def __init__(self) -> None:
+    def __init__(self, entry: types.FrameType, module: str) -> None:
         scope = scope_in_force()
         self.table = Table() if scope is None else scope
         self._mark = self.table.mark()
+        self.view = current_view()
+        local = entry.f_locals
+        self._function: str = local.get("func_name", "")
+        self._module = module
+        self._arguments = iter(local.get("arguments", {}).items())
+
+    def next_argument(self, value: Any) -> Site | None:
+        """The parameter of which a value is the argument, if it is the next array."""
+        for name, (argument, _) in self._arguments:
+            if argument is value:
+                return _site(self._function, name, "", self._module)
+        return None
+
+    def result(self) -> Site:
+        return _site(self._function, None, "the result", self._module)
 
     def fail(self, error: TypeCheckError) -> None:
         """Forget what the call bound in a ``Scope``: one of its checks failed."""
@@ -170,20 +201,26 @@ class _Call:
             abandon(self.table)
 
 
-def _call(memo: TypeCheckMemo, frame: types.FrameType | None) -> _Call:
+def _call_of(memo: TypeCheckMemo, entry: types.FrameType) -> _Call:
     """The call that a memo is of, kept with the memo's names for as long as typeguard keeps the memo."""
     names = memo.locals
     if type(names) is _Names:
         return names.call
     memo.locals = made = _Names({} if names is memo.globals else names)
-    made.call = _Call()
-    if frame is not None and "<locals>" in frame.f_code.co_qualname and _is_checked_around(frame):
-        name = frame.f_code.co_qualname.rpartition("<locals>.")[2]
-        _stats.count_not_possible(
-            f"{name}: names of the function around it, for typeguard's decorator and hook do not say in which call of "
-            "that it was defined"
-        )
+    made.call = _Call(entry, memo.globals.get("__name__", ""))
+    _count_names_around(entry.f_back)
     return made.call
+
+
+def _count_names_around(frame: types.FrameType | None) -> None:
+    """Count the names of the function around one that is called: it is not known in which call it was defined."""
+    if frame is None or "<locals>" not in frame.f_code.co_qualname or not _is_checked_around(frame):
+        return
+    name = frame.f_code.co_qualname.rpartition("<locals>.")[2]
+    _stats.count_not_possible(
+        f"{name}: names of the function around it, for typeguard's decorator and hook do not say in which call of that "
+        "it was defined"
+    )
 
 
 def _is_checked_around(frame: types.FrameType) -> bool:

@@ -10,15 +10,22 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+# What answers, once there are annotations of ours: the class of their dtypes, their check, and whatever else.
+_known: tuple[Any, Any, Any] | None = None
+
 
 def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     """typeguard's question: who checks this type? None for a type that holds no arrays of ours."""
-    dtypes = sys.modules.get("shardtypes.dtypes")
-    if dtypes is None or not hasattr(dtypes, "ALL_DTYPES"):  # nobody has made an annotation yet
-        return None
-    from shardtypes.typeguard_calls import checker
+    global _known
+    if _known is None:
+        if not hasattr(sys.modules.get("shardtypes.dtypes"), "ALL_DTYPES"):  # nobody has made an annotation yet
+            return None
+        from shardtypes.dtypes import DTypeClass
+        from shardtypes.typeguard_calls import check_array, checker
 
-    return checker(origin, args, extras)
+        _known = DTypeClass, check_array, checker
+    dtype_class, of_array, of_other = _known
+    return of_array if type(origin) is dtype_class and args else of_other(origin, args, extras)
 
 
 def register_with_typeguard() -> None:
