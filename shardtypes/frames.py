@@ -18,19 +18,17 @@ def table_of_frame(frame: FrameType) -> Table | None:
     That of the innermost open ``Scope``; else of the checked call that the frame is the body of, or in whose body its
     code stands.
     """
-    code = frame.f_code
-    for table in open_tables():
-        if table.shared:
-            return table
-        if table.code is None:
-            continue
-        if table.code is code:
-            return table if _is_checked(frame) else None
-        if stands_in(code, table.code):
-            holder = _holder(frame, table.code)
-            if holder is not None and _is_checked(holder):
+    tables = list(open_tables())
+    scope = tables.pop() if tables and tables[-1].shared else None
+    call: FrameType | None = frame
+    while call is not None and tables:
+        table = next((table for table in tables if table.code is call.f_code), None)
+        if table is not None and _is_checked(call):
+            if call is frame or (stands_in(frame.f_code, call.f_code) and _is_defined_in(frame, call)):
                 return table
-    return None
+            tables.remove(table)
+        call = call.f_back
+    return scope
 
 
 def table_of_caller() -> Table | None:
@@ -94,16 +92,11 @@ def _contains_anywhere(outer: CodeType, code: CodeType) -> bool:
     return any(constant is code or _contains_anywhere(constant, code) for constant in constants)
 
 
-def _holder(frame: FrameType, code: CodeType) -> FrameType | None:
-    """The running call of ``code`` in which the function of a frame was defined.
+def _is_defined_in(frame: FrameType, call: FrameType) -> bool:
+    """Whether the function that runs in a frame was defined in this call of the function around it.
 
-    The innermost one, if the variables that the function takes from it are the same objects there.
+    It was not if the variables that it takes from there are other objects.
     """
-    holder = frame.f_back
-    while holder is not None and holder.f_code is not code:
-        holder = holder.f_back
-    if holder is None:
-        return None
-    shared = set(frame.f_code.co_freevars) & {*code.co_varnames, *code.co_cellvars}
-    inner, outer = frame.f_locals, holder.f_locals
-    return holder if all(inner.get(name) is outer.get(name) for name in shared) else None
+    taken = set(frame.f_code.co_freevars) & {*call.f_code.co_varnames, *call.f_code.co_cellvars}
+    inner, outer = frame.f_locals, call.f_locals
+    return all(inner.get(name) is outer.get(name) for name in taken)

@@ -73,3 +73,9 @@ def outcome(call: Callable[[], Any]) -> str:
     after = _stats.snapshot()["not_possible"]
     counted = {reason for reason, count in after.items() if count > before.get(reason, 0)}
     return "count" if counted - {"no mesh in force, and the value lies on one device"} else "silence"
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sources in a text by their names: ``#: name``, and the source below it."""
+    named = [part.partition("\n") for part in text.split("#: ")[1:]]
+    return {name: source for name, _, source in named}

@@ -14,7 +14,7 @@ import pytest
 
 import shardtypes as st
 from shardtypes import f32, typechecked
-from tests.runtime.loading import OURS, load, outcome, run
+from tests.runtime.loading import OURS, load, outcome, run, sections
 
 HEAD = """
 import abc
@@ -770,32 +770,26 @@ call = C().m
 """
 
 
-def forms(text: str) -> dict[str, str]:
-    """Each form by its name: ``#: name``, and the source below it."""
-    named = [part.partition("\n") for part in text.split("#: ")[1:]]
-    return {name: source for name, _, source in named}
-
-
 @pytest.mark.parametrize("way", OURS)
-@pytest.mark.parametrize("form", forms(FORMS))
+@pytest.mark.parametrize("form", sections(FORMS))
 def test_each_form_is_checked(tmp_path: Path, form: str, way: str) -> None:
-    call = load(tmp_path, HEAD + forms(FORMS)[form], way).call
+    call = load(tmp_path, HEAD + sections(FORMS)[form], way).call
     x = jnp.ones(3)
     run(call, x, x)
     assert outcome(lambda: run(call, x, jnp.ones(4))) == "alarm"
 
 
-@pytest.mark.parametrize("form", forms(HIDDEN))
+@pytest.mark.parametrize("form", sections(HIDDEN))
 def test_what_hides_a_function_from_the_decorator_is_counted(tmp_path: Path, form: str) -> None:
     x = jnp.ones(3)
-    source = HEAD + forms(HIDDEN)[form]
+    source = HEAD + sections(HIDDEN)[form]
     assert outcome(lambda: run(load(tmp_path, source, "shardtypes.typechecked").call, x, jnp.ones(1))) == "count"
     assert outcome(lambda: run(load(tmp_path, source, OURS[1]).call, x, jnp.ones(1))) == "alarm"
     run(load(tmp_path, source, OURS[1]).call, x, x)
 
 
 def test_wrappers_keep_their_attributes(tmp_path: Path) -> None:
-    both = forms(FORMS)["wrapper"] + forms(FORMS)["jit"].replace("call", "fast").replace("pass", "return x")
+    both = sections(FORMS)["wrapper"] + sections(FORMS)["jit"].replace("call", "fast").replace("pass", "return x")
     module = load(tmp_path, HEAD + both, "shardtypes.typechecked")
     x = jnp.ones(3)
     module.call(x, x)
