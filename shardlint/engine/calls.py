@@ -9,6 +9,7 @@ from shardlint import ir, ops
 from shardlint.engine import builtin, callables, classes, lists, matching, mutation, optimizers, sharding, transforms
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import bound_arguments
+from shardlint.engine.expected_errors import is_expecting_call
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
 from shardlint.engine.permutes import permuted
@@ -47,6 +48,14 @@ if TYPE_CHECKING:
 
 def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     """Evaluate the function and its arguments, then call."""
+    expects_error = is_expecting_call(expr)
+    frame.silent += expects_error
+    result = _call_expression(it, frame, expr)
+    frame.silent -= expects_error
+    return result
+
+
+def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     func = lists.of_tree(known(it.evaluate(frame, expr.func)), expr.func)
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
@@ -275,6 +284,8 @@ def call_function(
     places: tuple[int, ...],
 ) -> Value:  # fmt: skip
     """Check the arguments against the signature; the result comes from the signature, or from the body."""
+    if it.view is not None:
+        it.regions.add(func, it.view)
     fits = bound_arguments(it, frame, func, args, kwargs, at, places)
     if fits is None:
         return Unknown("arguments do not fit the parameters")

@@ -78,9 +78,11 @@ class Interpreter:
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
         self.active: dict[int, list[dict[str, Value]]] = {}  # arguments of the calls being evaluated, by function
         self.taken: dict[object, tuple[Value, Value]] = {}  # what manual code takes from outside, and how it sees that
-        self.memo: dict[object, tuple[Value, Value | None]] = {}
+        self.memo: dict[object, tuple[Value, Value | None, int]] = {}
         self.left: Value | None = None  # the instance that the last method evaluated in place left behind
         self.callers: list[Frame] = []  # of the functions that are being evaluated in place
+        self.by_hand = 0  # calls of functions whose gradients a rule gives that may reduce them
+        self.local_rules: set[int] = set()  # functions with rules for their gradients that certainly do not
         self.traced = False  # what is called now may be called any number of times, or with copies
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
         self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often

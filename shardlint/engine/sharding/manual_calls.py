@@ -276,7 +276,6 @@ def of_helper(
     node = func.node
     if it.view is None or isinstance(node, ir.Lambda) or node.is_generator or node.is_async:
         return promised
-    it.regions.add(func, it.view)
     known = {}
     types = {param.name: param.annotation for param in node.params}
     for name, value in bound.items():
