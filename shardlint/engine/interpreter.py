@@ -70,6 +70,8 @@ class Interpreter:
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
+        self.borrowed: set[object] = set()  # the keys of those that were found in a function as it was called
+        self.own_findings: dict[object, frozenset[tuple[str, tuple[str, int]]]] = {}  # by function, and its view
         self.seen: dict[tuple[int, str], tuple[str, Value]] = {}  # what assigned names are, by node
         self.uses: dict[tuple[int, str], tuple[str, Value]] | None = None  # and used ones, if wanted
         self.unmodelled: dict[str, int] = {}
@@ -157,7 +159,10 @@ class Interpreter:
         if at < 0:
             return
         event = Event(code, at, message, dict(witness or {}), related, span)
-        self.events.setdefault(event.key, event)
+        borrowed = len(self.stack) > self.base + 1
+        if event.key not in self.events or (event.key in self.borrowed and not borrowed):
+            self.events[event.key] = event
+            (self.borrowed.add if borrowed else self.borrowed.discard)(event.key)
 
     def op_error(self, frame: Frame, error: OpError, at: int, operands: Sequence[ir.Expr] = ()) -> Value:
         place = at

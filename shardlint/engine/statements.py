@@ -219,10 +219,12 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     if isinstance(type_, (AnyType, ScalarType)) and not isinstance(value, Unknown):
         assign(it, frame, node.target, value)
         return
+    mark = frame.bindings.mark()
     found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
     if found is not None:
         it.report(frame, found.code or "ST203", node.value.at, found.message, found.witness)
-        assign(it, frame, node.target, Unknown("does not fit its annotation"))
+        frame.bindings.rollback(mark)
+        assign(it, frame, node.target, matching.instantiate(it, type_, frame.bindings, matching.Opaque(it)))
         return
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
 
