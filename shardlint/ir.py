@@ -299,7 +299,10 @@ class With(Node):
 
 @frozen
 class Try(Node):
+    """``caught`` are the exceptions of each handler; None for one that takes any."""
+
     body: tuple[Stmt, ...]
+    caught: tuple[Expr | None, ...]
     handlers: tuple[tuple[Stmt, ...], ...]
     orelse: tuple[Stmt, ...]
     final: tuple[Stmt, ...]

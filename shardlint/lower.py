@@ -186,15 +186,18 @@ class _Lowering(Expressions):
 
     def try_(self, node: cst.Try | cst.TryStar) -> ir.Stmt:
         at, body = self.at(node), self.block(node.body)
+        caught: list[ir.Expr | None] = []
         handlers: list[tuple[ir.Stmt, ...]] = []
         for handler in node.handlers:
+            caught.append(self.expression(handler.type) if handler.type is not None else None)
             bound: tuple[ir.Stmt, ...] = ()
             if handler.name is not None and isinstance(handler.name.name, cst.Name):
                 target = self.expression(handler.name.name)
                 bound = (ir.Assign(-1, (target,), ir.Opaque(-1, "an exception")),)
             handlers.append(bound + self.block(handler.body))
         orelse = self.block(node.orelse.body) if node.orelse else ()
-        return ir.Try(at, body, tuple(handlers), orelse, self.block(node.finalbody.body) if node.finalbody else ())
+        final = self.block(node.finalbody.body) if node.finalbody else ()
+        return ir.Try(at, body, tuple(caught), tuple(handlers), orelse, final)
 
     def match(self, node: cst.Match) -> ir.Stmt:
         at, subject = self.at(node), self.expression(node.subject)

@@ -74,6 +74,8 @@ class Interpreter:
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
+        self.borrowed: set[object] = set()  # the keys of those that were found in a function as it was called
+        self.own_findings: dict[object, frozenset[tuple[str, tuple[str, int]]]] = {}  # by function, and its view
         self.seen: dict[tuple[int, str], tuple[str, Value]] = {}  # what assigned names are, by node
         self.uses: dict[tuple[int, str], tuple[str, Value]] | None = None  # and used ones, if wanted
         self.unmodelled: dict[str, int] = {}
@@ -82,9 +84,11 @@ class Interpreter:
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
         self.active: dict[int, list[dict[str, Value]]] = {}  # arguments of the calls being evaluated, by function
         self.taken: dict[object, tuple[Value, Value]] = {}  # what manual code takes from outside, and how it sees that
-        self.memo: dict[object, tuple[Value, Value | None]] = {}
+        self.memo: dict[object, tuple[Value, Value | None, int]] = {}
         self.left: Value | None = None  # the instance that the last method evaluated in place left behind
         self.callers: list[Frame] = []  # of the functions that are being evaluated in place
+        self.by_hand = 0  # calls of functions whose gradients a rule gives that may reduce them
+        self.local_rules: set[int] = set()  # functions with rules for their gradients that certainly do not
         self.traced = False  # what is called now may be called any number of times, or with copies
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
         self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often
@@ -159,7 +163,10 @@ class Interpreter:
         if at < 0:
             return
         event = Event(code, at, message, dict(witness or {}), related, span)
-        self.events.setdefault(event.key, event)
+        borrowed = len(self.stack) > self.base + 1
+        if event.key not in self.events or (event.key in self.borrowed and not borrowed):
+            self.events[event.key] = event
+            (self.borrowed.add if borrowed else self.borrowed.discard)(event.key)
 
     def op_error(self, frame: Frame, error: OpError, at: int, operands: Sequence[ir.Expr] = ()) -> Value:
         place = at
