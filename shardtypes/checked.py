@@ -21,6 +21,7 @@ from typeguard import TypeCheckMemo, _suppression
 from shardtypes import _stats
 from shardtypes.annotation_checks import CONFIG, Checker, compile_annotation
 from shardtypes.array_check import abandon
+from shardtypes.construction import check_where_made, is_generated
 from shardtypes.errors import ShardTypeError
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
@@ -302,13 +303,15 @@ def _place(function: Any) -> str:
 def _wrap_class(target: type, local_names: dict[str, Any]) -> type:
     for name, member in list(vars(target).items()):
         if isinstance(member, types.FunctionType) and member.__module__ == target.__module__:
+            if is_generated(member):
+                continue  # the fields are checked when they are all there
             if getattr(member, "__annotations__", None) and not hasattr(member, "__shardtypes_checked__"):
                 setattr(target, name, _wrap(member, False, local_names))
         elif isinstance(member, (classmethod, staticmethod)):
             setattr(target, name, type(member)(_wrap(member.__func__, False, local_names)))
         elif isinstance(member, property):
             setattr(target, name, _wrap_property(member, False, local_names))
-    return target
+    return check_where_made(target)
 
 
 def _wrap_property(member: property, fresh: bool, local_names: dict[str, Any]) -> property:

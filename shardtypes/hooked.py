@@ -12,7 +12,9 @@ from typeguard import TypeCheckMemo
 from shardtypes import _stats
 from shardtypes.annotation_checks import CONFIG, compile_annotation
 from shardtypes.checked import _mentioned, _wrap
+from shardtypes.construction import check_where_made
 from shardtypes.meshes import current_view
+from shardtypes.pytrees import remember_names
 from shardtypes.scopes import Site, shared_table
 from shardtypes.switches import checks_on
 
@@ -24,6 +26,12 @@ def function(target: Any) -> Any:
     if hasattr(target, "__shardtypes_checked__"):
         return target
     return _wrap(target, False, _mentioned(target, sys._getframe(1)))
+
+
+def declared(target: type) -> type:
+    """A class with annotated fields, found by the hook, that checks them where one of it is made."""
+    remember_names(target, sys._getframe(1))
+    return check_where_made(target)
 
 
 def local(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:

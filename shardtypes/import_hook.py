@@ -22,7 +22,7 @@ from typing import Any
 from shardtypes.switches import switched_off
 
 # Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
-TAG = "shardtypes1"
+TAG = "shardtypes2"
 
 _HOOKED = "__shardtypes_hooked__"
 # Functions below these are checked already, or must be left alone.
@@ -55,6 +55,8 @@ class _Instrument(ast.NodeTransformer):
         self._has_locals = False
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        if any(isinstance(statement, ast.AnnAssign) for statement in node.body):
+            node.decorator_list.insert(0, _hooked("declared", node))
         return self._inside(node, False)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -72,10 +74,7 @@ class _Instrument(ast.NodeTransformer):
         annotated = _is_annotated(node) or self._has_locals
         self._has_locals = outside
         if annotated and not _decorator_names(node) & _LEAVE:
-            door = ast.Attribute(ast.Name(_HOOKED, ast.Load()), "function", ast.Load())
-            for part in ast.walk(door):
-                ast.copy_location(part, node)
-            node.decorator_list.append(door)
+            node.decorator_list.append(_hooked("function", node))
         return node
 
     def _inside(self, node: Any, function: bool) -> ast.AST:
@@ -102,6 +101,14 @@ class _Instrument(ast.NodeTransformer):
         )
         node.value = ast.fix_missing_locations(ast.copy_location(call, node.value))
         return node
+
+
+def _hooked(name: str, at: ast.AST) -> ast.Attribute:
+    """What the instrumented module calls, at a node's place."""
+    made = ast.Attribute(ast.Name(_HOOKED, ast.Load()), name, ast.Load())
+    for part in ast.walk(made):
+        ast.copy_location(part, at)
+    return made
 
 
 def instrument(source: bytes, path: str) -> ast.Module:

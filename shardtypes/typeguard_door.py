@@ -96,32 +96,41 @@ def _check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheck
 
 
 def _check_dataclass(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
-    from shardtypes.pytrees import field_types
+    from shardtypes.pytrees import being_checked, checked_types
 
     if not isinstance(value, origin):
         raise TypeCheckError(f"is not an instance of {origin.__module__}.{origin.__qualname__}")
     if not checks_on():
         return
     site = _site.get() or _site_of_frames()
-    for name, annotation in field_types(origin, args).items():
-        try:
-            with at_site(_site_of_field(site, name)):
-                check_type_internal(getattr(value, name), annotation, memo)
-        except TypeCheckError as error:
-            error.append_path_element(f"field {name!r} ({origin.__name__})")
-            raise
+    with being_checked(value) as first:
+        for name, annotation in checked_types(origin, args).items() if first else ():
+            try:
+                with at_site(_site_of_field(site, name)):
+                    check_type_internal(getattr(value, name), annotation, memo)
+            except TypeCheckError as error:
+                error.append_path_element(f"field {name!r} ({origin.__name__})")
+                raise
 
 
 def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     """typeguard's question: who checks this type?"""
     if getattr(origin, "__shardtypes__", None) is True and args:
         return _check_array
-    if isinstance(origin, type) and "__shardtypes_pytree__" in vars(origin):
+    if _is_record(origin, args):
         return _check_dataclass
     for extra in extras:
         if isinstance(extra, types.GenericAlias) and getattr(extra.__origin__, "__shardtypes__", None) is True:
             return lambda value, _origin, _args, memo: check_type_internal(value, extra, memo)
     return None
+
+
+def _is_record(origin: Any, args: tuple[Any, ...]) -> bool:
+    if "shardtypes.dtypes" not in sys.modules:  # then there is no array type that a field could have
+        return False
+    from shardtypes.pytrees import is_record
+
+    return is_record(origin, args)
 
 
 class _AnnotationTransformer(_transformer.AnnotationTransformer):
