@@ -18,7 +18,7 @@ from pytest_shardtypes.annotated import takes_arrays
 from pytest_shardtypes.candidates import Candidate
 from pytest_shardtypes.examples import Example
 from pytest_shardtypes.summary import COULD_NOT_TELL
-from shardtypes.pytrees import is_pytree_dataclass
+from shardtypes.fields import is_pytree_dataclass
 
 MARK = "shardtypes_trace"
 

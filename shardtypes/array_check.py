@@ -16,7 +16,7 @@ from jax.sharding import SingleDeviceSharding
 from shardtypes import _stats, messages
 from shardtypes.errors import ShapeError, ShardTypeError
 from shardtypes.jit_border import install_in_time
-from shardtypes.lang import Dim, Shape
+from shardtypes.lang import Dim, Shape, Size
 from shardtypes.logical_axes import rules_in_force as rules
 from shardtypes.meshes import View
 from shardtypes.scopes import Binding, Deferred, Site, Table
@@ -131,6 +131,23 @@ class ArraySpec:
                 table.forget_from(before)
             raise
 
+    def check_shape(self, value: Any, table: Table, view: View, site: Site) -> None:
+        """As ``check``, of the dtype, the rank and the sizes alone: where the value lies is left open."""
+        __tracebackhide__ = True
+        if _is_tracer(value) is None:
+            raise ShapeError(messages.not_an_array(self.text, value), site)
+        if value.dtype is not self.wanted_dtype:
+            self._check_dtype(value.dtype, value, site)
+        mark = table.mark()
+        try:
+            shape = self._global_shape(value.shape, view, site) if view.bound else value.shape
+            self._check_sizes(shape, table, value, site)
+            settle(table)
+        except ShardTypeError as error:
+            error.bindings = error.bindings or table.bound(self.names)
+            table.rollback(mark)
+            raise
+
     def _check_sizes(self, shape: tuple[Any, ...], table: Table, value: Any, site: Site) -> None:
         __tracebackhide__ = True
         plan = self.plan
@@ -232,10 +249,22 @@ class ArraySpec:
             else:
                 table.deferred.append(Deferred(size, got, Binding(site, index), self.text, kind == BROADCAST))
             return
-        want = size.evaluate(table.sizes)
+        want = _computed(size, table)
         if want != got:
-            said = messages.size_differs(index, f"{size} = {want}", got, self.text, messages.describe(value))
+            said = messages.size_differs(index, _shown(size, want), got, self.text, messages.describe(value))
             raise ShapeError(said, site, clash=size.symbols)
+
+
+def _computed(size: Size, table: Table) -> Any:
+    """A size expression for the sizes that are bound; None where it divides by zero for these."""
+    try:
+        return size.evaluate(table.sizes)
+    except ZeroDivisionError:
+        return None
+
+
+def _shown(size: Size, value: Any) -> str:
+    return f"{size} = {value}" if value is not None else f"{size}, which divides by zero"
 
 
 def settle(table: Table) -> None:
@@ -245,11 +274,11 @@ def settle(table: Table) -> None:
         if any(name not in table.sizes for name in item.size.symbols):
             waiting.append(item)
             continue
-        want = item.size.evaluate(table.sizes)
+        want = _computed(item.size, table)
         if want != item.actual:
             table.deferred.clear()
             said = messages.size_differs(
-                item.binding.dim or 0, f"{item.size} = {want}", item.actual, item.declared, str(item.actual)
+                item.binding.dim or 0, _shown(item.size, want), item.actual, item.declared, str(item.actual)
             )
             error = ShapeError(said, item.binding.site, clash=item.size.symbols)
             error.bindings = table.bound(sorted(item.size.symbols))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections.abc
 import dataclasses
 import inspect
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from shardtypes.dtypes import ArrayType, DTypeClass
-from shardtypes.pytrees import field_types, is_pytree_dataclass
+from shardtypes.fields import are_resolved, class_annotations, is_pytree_dataclass, own_annotations
 
 # What may stand around the type of a variable, a field or a key, and says nothing of its values.
 _QUALIFIERS = {"Final", "ClassVar", "Required", "NotRequired", "ReadOnly"}
@@ -120,7 +119,10 @@ def class_holds_arrays(base: type) -> bool:
     """Whether a ``pytree_dataclass``, or a class whose fields, attributes or items are said to have arrays in them."""
     found = _holding.get(base)
     if found is None:
-        found = _holding[base] = _class_holds(base, set())
+        seen: set[type] = set()
+        found = _class_holds(base, seen)
+        if found or all(are_resolved(part) for part in seen):  # else it may hold what is defined later
+            _holding[base] = found
     return found
 
 
@@ -182,45 +184,10 @@ def bounds(variable: Any) -> tuple[Any, ...]:
     return found
 
 
-_annotations: WeakKeyDictionary[type, Mapping[str, Any]] = WeakKeyDictionary()
-
-
-def class_annotations(base: type) -> Mapping[str, Any]:
-    """The annotations of a class and its bases for fields and attributes; as written, where they name nothing."""
-    if is_pytree_dataclass(base):
-        try:
-            return field_types(base)
-        except NameError:
-            return own_annotations(base)
-    return {name: hint for part in reversed(base.__mro__) for name, hint in own_annotations(part).items()}
-
-
-def own_annotations(base: type) -> Mapping[str, Any]:
-    """As ``class_annotations``, without those of the bases."""
-    if base.__module__ == "builtins" or ("__annotations__" not in vars(base) and not hasattr(base, "__annotate__")):
-        return {}
-    found = _annotations.get(base)
-    if found is None:
-        found = _annotations[base] = _evaluated(base)
-    return found
-
-
-def _evaluated(base: type) -> Mapping[str, Any]:
-    module = sys.modules.get(base.__module__)
-    names = vars(module) if module is not None else {}
-    found: dict[str, Any] = {}
-    for name, annotation in _annotations_of(base).items():
-        try:
-            found[name] = resolved(annotation, names, {base.__name__: base, **vars(base)})
-        except (NameError, AttributeError, TypeError, ValueError, SyntaxError):  # of names that type checkers have
-            found[name] = annotation
-    return found
-
-
-def _annotations_of(base: Any) -> Mapping[str, Any]:
-    """The annotations of a class or a function, as they are written."""
+def _annotations_of(method: Any) -> Mapping[str, Any]:
+    """The annotations of a method, as they are written."""
     try:
-        found = base.__annotations__
-    except (NameError, AttributeError):  # evaluated late, since Python 3.14
+        found: Mapping[str, Any] = method.__annotations__
+    except NameError:  # evaluated late, since Python 3.14
         return {}
-    return found if isinstance(found, collections.abc.Mapping) else {}
+    return found

@@ -12,11 +12,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
-
 from shardtypes import _stats
-from shardtypes.array_types import has_array_fields
-from shardtypes.pytrees import is_pytree_dataclass
+from shardtypes.construction import check_where_made, is_generated
 
 # Makes the checked form of a plain function.
 Wrap = Callable[[Any], Any]
@@ -259,15 +256,11 @@ def _class(target: type, wrap: Wrap) -> type:
         if isinstance(member, type):
             if member.__module__ == target.__module__ and member.__qualname__ == f"{target.__qualname__}.{name}":
                 _class(member, wrap)
-        elif name == "__init__" and _is_generated(member):
-            _generated_init(target, member, wrap)
         elif _annotated_functions(member, target):
             setattr(target, name, checked_form(member, wrap))
         elif _hidden_functions(member, target):
             _not_reached(_hidden_functions(member, target)[0])
-    if issubclass(target, tuple) and has_array_fields(target):
-        count_unchecked_fields(target)
-    return target
+    return check_where_made(target, every=True)
 
 
 def _annotated_functions(member: Any, owner: type) -> list[types.FunctionType]:
@@ -292,6 +285,7 @@ def _annotated_functions(member: Any, owner: type) -> list[types.FunctionType]:
         and function.__module__ == owner.__module__
         and function.__qualname__.startswith(f"{owner.__qualname__}.")
         and function.__annotations__
+        and not is_generated(function)
     ]
 
 
@@ -301,38 +295,3 @@ def _hidden_functions(member: Any, owner: type) -> list[types.FunctionType]:
         return []
     parts = [getattr(member, name, None) for name in ("__wrapped__", "fget", "func", "method")]
     return [function for part in parts for function in _annotated_functions(part, owner)]
-
-
-def _is_generated(member: Any) -> bool:
-    """Whether a dataclass made this constructor."""
-    return isinstance(member, types.FunctionType) and member.__code__.co_filename == "<string>"
-
-
-def _generated_init(target: type, init: types.FunctionType, wrap: Wrap) -> None:
-    """Check what a dataclass is constructed with, unless JAX constructs it too: with other things than arrays."""
-    if is_pytree_dataclass(target):
-        return  # its values are checked where they are passed
-    checked = wrap(init)
-
-    @functools.wraps(init)
-    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        if _is_tree(self):
-            count_unchecked_fields(type(self))
-            init(self, *args, **kwargs)
-        else:
-            checked(self, *args, **kwargs)
-
-    target.__init__ = construct  # type: ignore[misc]  # the class of one object, whose constructor this is
-
-
-def _is_tree(value: Any) -> bool:
-    """Whether JAX takes values of this class apart. One without its fields yet fails to be."""
-    try:
-        return jax.tree_util.default_registry.flatten_one_level(value) is not None
-    except AttributeError:
-        return True
-
-
-def count_unchecked_fields(cls: type) -> None:
-    """Count that the fields of a class are not checked where a value of it is made."""
-    _stats.count_not_possible(f"{cls.__qualname__}: its fields are not checked where one is made")

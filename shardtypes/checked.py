@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 import types
 import typing
@@ -25,7 +24,8 @@ from shardtypes.array_types import class_of, holds_arrays, is_unpacked, resolved
 from shardtypes.assignments import reassigned_parameters
 from shardtypes.callable_forms import checked_form
 from shardtypes.errors import ShardTypeError
-from shardtypes.frames import defining_frame, defining_table, local_names
+from shardtypes.fields import remember_names
+from shardtypes.frames import defining_frame, defining_table, mentioned_names
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import View, current_view
@@ -250,7 +250,8 @@ class _Checks:
 def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> Any:
     """The checked form of one function, decorated where ``frame`` runs. With ``fresh`` each call opens a ``Scope``."""
     defined = defining_frame(function, frame)
-    names = _mentioned(function, defined if defined is not None else frame)
+    annotations = getattr(inspect.unwrap(function), "__annotations__", {})
+    names = mentioned_names(annotations, defined if defined is not None else frame)
     checks = _Checks(function, fresh, names, defining_table(defined))
     _stats.declare_function(f"{getattr(function, '__module__', '')}.{checks.display}", _place(function))
     if inspect.iscoroutinefunction(function):
@@ -371,13 +372,6 @@ def _wrap_generator(checks: _Checks) -> Any:
     return checked
 
 
-def _mentioned(function: Any, frame: types.FrameType | None) -> dict[str, Any]:
-    """The local names that a function's string annotations mention: others must not be kept alive."""
-    annotations = getattr(inspect.unwrap(function), "__annotations__", {})
-    words = {word for text in annotations.values() if isinstance(text, str) for word in re.findall(r"[^\W\d]\w*", text)}
-    return {name: value for name, value in local_names(frame).items() if name in words} if words else {}
-
-
 def _place(function: Any) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
@@ -391,7 +385,7 @@ def typechecked(*, scope: bool = False) -> Callable[[F], F]: ...
 
 def typechecked(target: Any = None, *, scope: bool = False) -> Any:
     """Check a function's arguments and result at every call, and what it assigns to annotated variables; on a class,
-    those of its methods.
+    those of its methods, and its fields where one of it is made.
 
     Array annotations check dtype, shape and sharding; all others are checked as typeguard does. Each call is by itself:
     a name stands for one size in it, and in another call for another. With ``scope=True`` it opens a ``Scope``, which
@@ -404,6 +398,8 @@ def typechecked(target: Any = None, *, scope: bool = False) -> Any:
     if switched_off():
         return target
     frame = sys._getframe(1)
+    if isinstance(target, type):
+        remember_names(target, frame)
     if getattr(target, "__shardtypes_scope__", False):
         target, scope = target.__wrapped__, True
     earlier = getattr(target, "__shardtypes_checked__", None)

@@ -13,9 +13,10 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -25,6 +26,7 @@ from jax._src.tree_util import broadcast_prefix  # no public one in the oldest J
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
 from shardtypes.errors import ShardingError, ShardTypeError
+from shardtypes.meshes import format_mesh, mesh_sizes, parts_of
 from shardtypes.provenance import note_check
 from shardtypes.questions import ask
 from shardtypes.scopes import Bound, Site
@@ -32,6 +34,8 @@ from shardtypes.switches import checks_on
 
 if TYPE_CHECKING:
     from shardtypes.array_check import ArraySpec
+    from shardtypes.layouts import Layout
+    from shardtypes.sharding_check import Claim
 
 
 class Collector:
@@ -46,6 +50,7 @@ class Collector:
         self._kept: list[Any] = []
         self._arguments: set[int] = set()
         self._free: set[int] = set()
+        self._results: set[int] = set()
         self._decided: dict[int, Any] = {}
         self.constrains_results = False
 
@@ -75,12 +80,13 @@ class Collector:
 
     def results(self, tree: Any, out_shardings: Any) -> None:
         """Note the traced results and the ``out_shardings`` that place them, a prefix of their tree."""
+        leaves = jax.tree_util.tree_leaves(tree)
+        self._kept += leaves
+        self._results.update(id(leaf) for leaf in leaves)
         placed = [x for x in jax.tree_util.tree_leaves(out_shardings) if isinstance(x, jax.sharding.Sharding)]
         if not placed:
             return
         self.constrains_results = True
-        leaves = jax.tree_util.tree_leaves(tree)
-        self._kept += leaves
         if isinstance(out_shardings, jax.sharding.Sharding):
             shardings = [out_shardings] * len(leaves)
         else:
@@ -90,6 +96,10 @@ class Collector:
             for leaf, sharding in zip(leaves, shardings, strict=True)
             if isinstance(sharding, jax.sharding.Sharding)
         )
+
+    def is_result(self, value: Any) -> bool:
+        """Whether a value leaves the program."""
+        return id(value) in self._results
 
     def placement(self, value: Any, site: Site, reported: Any) -> Any:
         """Where a value lies: as ``out_shardings`` say, if it is a result; None where nothing is certain."""
@@ -176,10 +186,18 @@ def finish(collector: Collector) -> None:
 
 
 def request(
-    spec: ArraySpec, value: Any, declared: Sequence[Any], mesh: Any, bindings: tuple[Bound, ...], site: Site
+    spec: ArraySpec,
+    value: Any,
+    declared: Sequence[Any],
+    mesh: Any,
+    automatic: Collection[str],
+    bindings: tuple[Bound, ...],
+    site: Site,
 ) -> None:
-    """Have a traced value's sharding compared when it is compiled."""
+    """Have a traced value's sharding compared when it is compiled. ``automatic`` are the Auto axes: of sums that are
+    outstanding over others its type has told."""
     from shardtypes.jit_border import install, is_compiled  # these call each other
+    from shardtypes.layouts import layout
     from shardtypes.sharding_check import compare_named, count_agreement
 
     under = beneath(value)
@@ -197,9 +215,6 @@ def request(
     dtype = value.dtype
 
     def answer(sharding: Any, shape: tuple[int, ...], mapped: tuple[int, ...] | None) -> None:
-        from shardtypes.layouts import layout
-        from shardtypes.meshes import mesh_sizes
-
         if mapped is None:
             _stats.count_not_possible("a ragged value inside vmap")
             collector.add(None)
@@ -220,15 +235,21 @@ def request(
             collector.add(None)
             return
         lies = lies.without((*mapped, *under.mapped))
-        reason = compare_named(declared, spec.shape.pending, lies, mesh_sizes(mesh), lies.shape)
+        pending = [axis for axis in spec.shape.pending if axis in automatic]
+        lies = replace(lies, pending=lies.pending.intersection(automatic))
+        sizes = mesh_sizes(mesh)
+        claims, lies, padded = _without_padded(declared, lies, sizes, collector.is_result(traced))
+        reason = compare_named(claims, pending, lies, sizes, lies.sizes)
         if not reason:
-            if _stats.recording:
-                count_agreement(spec, mesh_sizes(mesh), site)
+            if padded:
+                _stats.count_not_possible("a size that its axes do not divide, which the compiler pads")
+            elif _stats.recording:
+                count_agreement(spec, sizes, site)
             collector.add(None)
             return
         actual = messages.described(dtype, lies)
         advice = "correct the annotation or the in_shardings, or add a with_sharding_constraint"
-        error = ShardingError(messages.sharding_differs(reason, spec.text, actual, _mesh_text(mesh)), site, advice)
+        error = ShardingError(messages.sharding_differs(reason, spec.text, actual, format_mesh(mesh)), site, advice)
         error.bindings = bindings
         collector.add(error)
 
@@ -236,7 +257,22 @@ def request(
         ask(traced, answer)
 
 
-def _mesh_text(mesh: Any) -> str:
-    from shardtypes.meshes import format_mesh
+def _without_padded(
+    declared: Sequence[Claim], lies: Layout, sizes: Mapping[str, int], is_result: bool
+) -> tuple[Sequence[Claim], Layout, bool]:
+    """The claims and the layout without the dimensions that the compiler splits into parts of which the last is padded,
+    and whether there are such.
 
-    return format_mesh(mesh)
+    Inside a program that is how they lie. Where they leave it JAX splits them over fewer axes, and never over those
+    that were declared.
+    """
+    assert lies.dims is not None
+    claims, dims = list(declared), list(lies.dims)
+    for dim, (claim, axes, size) in enumerate(zip(declared, lies.dims, lies.sizes, strict=True)):
+        if size % parts_of(axes, sizes) == 0:
+            continue
+        if is_result and claim is not None and size % parts_of(claim, sizes):
+            dims[dim] = ()
+        else:
+            claims[dim] = None
+    return claims, replace(lies, dims=tuple(dims)), dims != list(lies.dims) or claims != list(declared)

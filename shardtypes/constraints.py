@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardtypes import messages
 from shardtypes.errors import DroppedConstraint
-from shardtypes.meshes import AnyMesh, axes_of_type, mesh_sizes
+from shardtypes.meshes import AnyMesh, axes_of_type, entries_of, mesh_sizes
 
 
 def constrain(x: Any, spec: PartitionSpec, mesh: AnyMesh | None) -> Any:
@@ -30,7 +30,7 @@ def constrain(x: Any, spec: PartitionSpec, mesh: AnyMesh | None) -> Any:
         return jax.sharding.reshard(x, placed)
     if isinstance(x, jax.core.Tracer):
         sizes = mesh_sizes(mesh)
-        for dim, (entry, size) in enumerate(zip(spec, x.shape, strict=False)):
+        for dim, (entry, size) in enumerate(zip(entries_of(spec), x.shape, strict=False)):
             axes = (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
             parts = math.prod(sizes.get(axis, 1) for axis in axes)
             if isinstance(size, int) and size % parts:

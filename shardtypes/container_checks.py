@@ -10,6 +10,7 @@ import collections
 import collections.abc
 import functools
 import sys
+import threading
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -19,8 +20,15 @@ from typeguard import TypeCheckError, TypeCheckMemo
 
 from shardtypes import _stats
 from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
+from shardtypes.fields import (
+    class_annotations,
+    declares_fields,
+    is_named_tuple,
+    is_pytree_dataclass,
+    known_field_types,
+    substituted,
+)
 from shardtypes.meshes import View
-from shardtypes.pytrees import _substitute, field_types, is_pytree_dataclass
 from shardtypes.scopes import Site, Table
 from shardtypes.typeguard_checks import CONFIG, Checker, anything, around_arrays, is_instance
 
@@ -44,9 +52,9 @@ def compile_container(annotation: Any, memo: TypeCheckMemo, compile_part: Compil
     base = annotation if origin is None else origin
     if not isinstance(base, type):
         return _counted(around_arrays(annotation, memo), f"what is in {annotation!r}")
-    if is_pytree_dataclass(base):
-        return _compile_dataclass(base, args, compile_part)
-    if issubclass(base, tuple) and hasattr(base, "_fields"):
+    if declares_fields(base):
+        return _compile_dataclass(annotation, base, args, memo, compile_part)
+    if is_named_tuple(base):
         return _compile_named_tuple(base, args, compile_part)
     if typing.is_typeddict(base):
         return _compile_typed_dict(base, args, compile_part)
@@ -87,9 +95,9 @@ def _generic_bases(base: type, args: tuple[Any, ...]) -> list[Any]:
     """The bases of a class with what they say of its items: ``dict[str, f32['M']]``."""
     parameters = getattr(base, "__parameters__", ())
     replaced = dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
-    bases = getattr(base, "__orig_bases__", ())
+    bases = () if "__shardtypes_fields__" in vars(base) else getattr(base, "__orig_bases__", ())
     said = [part for part in bases if typing.get_origin(part) not in (typing.Generic, typing.Protocol)]
-    return [_substitute(part, replaced) for part in said]
+    return [substituted(part, replaced) for part in said]
 
 
 def _unchecked_part(base: type) -> str:
@@ -103,7 +111,7 @@ def _unchecked_part(base: type) -> str:
     if has_array_methods(base):
         return f"what methods of {_article(base.__name__)} are given and return"
     if has_array_fields(base):
-        return f"the fields of {base.__name__}, which is no pytree_dataclass"
+        return f"the attributes of {base.__name__}, which is no dataclass"
     return f"what is in {_article(base.__name__)}"
 
 
@@ -218,23 +226,55 @@ def _unpacked(part: Any) -> tuple[Any, ...] | None:
     return None
 
 
-def _compile_dataclass(base: type, args: tuple[Any, ...], compile_part: Compile) -> Checker:
-    checks = _field_checks(base, lambda: field_types(base, args), compile_part)
+def _compile_dataclass(
+    annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
+    """A dataclass of any kind, or a class of attrs; what its bases are said to hold is checked too."""
+    checks = _field_checks(base, args, compile_part)
+    bases = [compile_part(part, memo) for part in _generic_bases(base, args) if holds_arrays(part)]
     name_of_class = f"{base.__module__}.{base.__qualname__}"
 
     def check_fields(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
         if not isinstance(value, base):
             raise TypeCheckError(f"is not an instance of {name_of_class}")
-        for name, check in checks(site).items():
-            step = f"field {name!r} ({base.__name__})"
-            _inside(check, getattr(value, name), step, table, view, site_of_field(site, name))
+        for check in bases:
+            check(value, table, view, site)
+        under_way = _values_under_way()
+        if any(value is other for other in under_way):  # it holds itself
+            return
+        under_way.append(value)
+        try:
+            for name, check in checks(site).items():
+                _check_field(check, value, name, base, table, view, site)
+        finally:
+            under_way.pop()
 
     return check_fields
 
 
+def _check_field(check: Checker, value: Any, name: str, base: type, table: Table, view: View, site: Site) -> None:
+    __tracebackhide__ = True
+    part = getattr(value, name, _MISSING)
+    site = site_of_field(site, name)
+    if part is _MISSING:
+        _stats.count_not_possible(f"{site}, which is not there")
+        return
+    _inside(check, part, f"field {name!r} ({base.__name__})", table, view, site)
+
+
+_MISSING = object()
+_under_way = threading.local()
+
+
+def _values_under_way() -> list[Any]:
+    """The values whose fields are being checked on this thread."""
+    found: list[Any] = _under_way.__dict__.setdefault("values", [])
+    return found
+
+
 def _compile_named_tuple(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
-    checks = _field_checks(base, lambda: _hints(base, args), compile_part)
+    checks = _field_checks(base, args, compile_part)
 
     def check_named_tuple(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
@@ -250,7 +290,7 @@ def _compile_protocol(
     annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
 ) -> Checker:
     check = around_arrays(annotation, memo)
-    checks = _field_checks(base, lambda: _hints(base, args), compile_part)
+    checks = _field_checks(base, args, compile_part)
     if has_array_methods(base):
         check = _counted(check, _unchecked_part(base))
 
@@ -264,7 +304,7 @@ def _compile_protocol(
 
 
 def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
-    checks = _field_checks(base, lambda: _hints(base, args), compile_part)
+    checks = _field_checks(base, args, compile_part)
 
     def check_typed_dict(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
@@ -285,38 +325,30 @@ def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile)
 
 def _required_keys(base: Any) -> set[str]:
     """The keys that a typed dict must have; Python itself does not see qualifiers in strings."""
-    origins = {key: typing.get_origin(hint) for key, hint in typing.get_type_hints(base, include_extras=True).items()}
+    origins = {key: typing.get_origin(hint) for key, hint in class_annotations(base).items()}
     said = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "Required"}
     left_open = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "NotRequired"}
     return (set(base.__required_keys__) | said) - left_open
 
 
-def _hints(base: type, args: tuple[Any, ...]) -> dict[str, Any]:
-    """The resolved annotations of a class, type variables replaced by ``args``."""
-    hints = typing.get_type_hints(base, include_extras=True)
-    parameters = getattr(base, "__parameters__", ())
-    if not args or len(args) != len(parameters):
-        return hints
-    replaced = dict(zip(parameters, args, strict=True))
-    return {name: _substitute(hint, replaced) for name, hint in hints.items()}
+def _field_checks(base: type, args: tuple[Any, ...], compile_part: Compile) -> Callable[[Site], Mapping[str, Checker]]:
+    """The checks of a class's fields, made when they are needed first: a type may hold itself.
 
-
-def _field_checks(
-    base: type, field_types: Callable[[], Mapping[str, Any]], compile_part: Compile
-) -> Callable[[Site], Mapping[str, Checker]]:
-    """The checks of a class's fields, made when they are needed first: a type may hold itself."""
+    Of a ``pytree_dataclass``, a named tuple and a typed dict those of all fields; of other classes those with arrays.
+    """
     made: dict[str, Checker] | None = None
+    every = not declares_fields(base) or is_pytree_dataclass(base)
 
     def checks(site: Site) -> Mapping[str, Checker]:
         nonlocal made
-        if made is None:
-            memo = TypeCheckMemo(vars(sys.modules[base.__module__]), {}, config=CONFIG)
-            try:
-                made = {name: compile_part(annotation, memo) for name, annotation in field_types().items()}
-            except NameError as error:
-                _stats.count_not_possible(f"{site}: the fields of {base.__name__}: {error}")
-                return {}
-        return made
+        if made is not None:
+            return made
+        memo = TypeCheckMemo(vars(sys.modules[base.__module__]), {}, config=CONFIG)
+        hints, complete = known_field_types(base, args)
+        found = {name: compile_part(hint, memo) for name, hint in hints.items() if every or holds_arrays(hint)}
+        if complete:
+            made = found
+        return found
 
     return checks
 

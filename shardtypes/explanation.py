@@ -18,7 +18,7 @@ from shardtypes.compiled import without_questions
 from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.layouts import Layout, layout
 from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes
-from shardtypes.messages import short_dtype
+from shardtypes.messages import without_mesh
 from shardtypes.partition_specs import map_type
 from shardtypes.pictures import picture
 from shardtypes.sharding_check import claims, compare_named
@@ -186,9 +186,10 @@ def _row(name: str, found: Layout, declared: dict[str, ArrayType], mesh: Any) ->
     if promise is not None and found.dims is not None:
         wanted = claims(array_spec(promise), len(found.shape))
         sizes = mesh_sizes(mesh)
-        if wanted is not None and all(axis in sizes for axes in wanted for axis in axes or ()):
-            differs = compare_named(wanted, (), found, sizes, found.shape)
-    replicated = len(found.indices()) > 1 and found.shard_shape == found.shape
-    chosen = f"{short_dtype(found.dtype)}[{', '.join(str(found).split())}]"
+        pending = array_spec(promise).shape.pending
+        if wanted is not None and all(axis in sizes for axes in (*wanted, pending) for axis in axes or ()):
+            differs = compare_named(wanted, pending, found, sizes, found.sizes)
+    replicated = len(found.indices()) > 1 and found.shard_shape == found.shape and not found.pending
+    chosen = without_mesh(found.dtype, found)
     text = repr(promise) if promise is not None else None
     return Row(name, text, chosen, found.bytes_per_device, replicated, differs, found)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Mapping
 from types import CodeType, FrameType
 from typing import Any
 
@@ -58,6 +60,12 @@ def local_names(frame: FrameType | None) -> dict[str, Any]:
             return names
         frame = frame.f_back
     return names
+
+
+def mentioned_names(annotations: Mapping[str, Any], frame: FrameType | None) -> dict[str, Any]:
+    """The local names that string annotations mention: others must not be kept alive."""
+    words = {word for text in annotations.values() if isinstance(text, str) for word in re.findall(r"[^\W\d]\w*", text)}
+    return {name: value for name, value in local_names(frame).items() if name in words} if words else {}
 
 
 def defining_table(frame: FrameType | None) -> Table | None:

@@ -6,10 +6,9 @@ import sys
 from typing import Any
 
 from shardtypes import _stats
-from shardtypes.array_types import has_array_fields
-from shardtypes.callable_forms import count_unchecked_fields
 from shardtypes.checked import wrap_function
-from shardtypes.pytrees import is_pytree_dataclass
+from shardtypes.construction import check_where_made
+from shardtypes.fields import remember_names
 from shardtypes.variable_checks import local, module_variable, undecided
 
 
@@ -20,10 +19,11 @@ def function(target: Any) -> Any:
     return wrap_function(target, False, sys._getframe(1))
 
 
-def fields(target: Any) -> Any:
-    """A class with annotated fields: those of a ``pytree_dataclass`` are checked where a value of it is passed."""
-    if isinstance(target, type) and not is_pytree_dataclass(target) and has_array_fields(target):
-        count_unchecked_fields(target)
+def declared(target: Any) -> Any:
+    """A class with annotated fields, found by the hook, that checks them where one of it is made."""
+    if isinstance(target, type):  # not what another decorator has made of it
+        remember_names(target, sys._getframe(1))
+        check_where_made(target)
     return target
 
 
@@ -34,4 +34,4 @@ def read_again(target: Any) -> Any:
     return target
 
 
-__all__ = ["fields", "function", "local", "module_variable", "read_again", "undecided"]
+__all__ = ["declared", "function", "local", "module_variable", "read_again", "undecided"]

@@ -23,7 +23,7 @@ from shardtypes.messages import missing_package
 from shardtypes.switches import switched_off
 
 # Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
-TAG = "shardtypes2"
+TAG = "shardtypes3"
 
 # Functions below these are checked already, or must be left alone.
 _LEAVE = {"typechecked", "jaxtyped", "no_type_check", "overload", "typeguard_ignore"}
@@ -56,7 +56,7 @@ class _Instrument(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self._inside(node)
         if any(isinstance(statement, ast.AnnAssign) for statement in node.body):
-            node.decorator_list.insert(0, _checking("fields", node))  # sees what the other decorators made
+            node.decorator_list.insert(0, _checking("declared", node))  # sees what the other decorators made
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:

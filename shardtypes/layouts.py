@@ -6,9 +6,10 @@ mapped dimension of an old ``pmap``, one entry per device). Along every other ax
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast, overload
 
@@ -18,9 +19,22 @@ from jax._src.sharding_impls import GSPMDSharding  # a compiler's sharding: no p
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from jax.stages import Compiled
 
+from shardtypes import messages
 from shardtypes.beneath import beneath
 from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
-from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes, pending_axes
+from shardtypes.lang import Dim, format_shape
+from shardtypes.meshes import (
+    NO_SUMS,
+    Sums,
+    current_mesh,
+    entries_of,
+    format_mesh,
+    make_spec,
+    mesh_sizes,
+    outstanding,
+    parts_of,
+)
+from shardtypes.spec import size_of
 
 Axes = tuple[str, ...]
 Index = tuple[slice, ...]
@@ -29,7 +43,7 @@ Index = tuple[slice, ...]
 def axes_of_spec(spec: PartitionSpec, rank: int) -> tuple[Axes, ...] | None:
     """The axes of each dimension; None where the spec leaves a dimension unconstrained."""
     dims: list[Axes] = []
-    for entry in spec:
+    for entry in entries_of(spec):
         if entry is None:
             dims.append(())
         elif isinstance(entry, str):
@@ -51,27 +65,38 @@ def normalise(dims: Sequence[Axes], sizes: Mapping[str, int]) -> tuple[Axes, ...
 class Layout:
     """Where the parts of one array are.
 
-    ``shape`` is the global shape; ``dims`` the mesh axes of each dimension, major to minor (None where the axis names
-    are not known, as for a sharding that came without a mesh); ``pending`` the axes over which a sum is outstanding;
-    ``unstacked`` the dimension that an old ``pmap`` maps away; ``dtype`` is known of arrays and their descriptions.
+    ``shape`` is the global shape, with the text of an annotation for a size that is not known (``'B'``, ``'_'``, and
+    ``'...'`` for any number of dimensions); ``dims`` the mesh axes of each dimension, major to minor (None where the
+    axis names are not known, as for a sharding that came without a mesh); ``pending`` the axes over which a sum is
+    outstanding (or what ``reduction`` says: ``'max'``, ``'min'``); ``reduced`` those over which JAX will leave that of
+    the cotangent so; ``unstacked`` the dimension that an old ``pmap`` maps away; ``dtype`` is known of arrays and
+    their descriptions.
     Two layouts are equal if their named axes mean the same and every device holds the same part.
     """
 
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]
     dims: tuple[Axes, ...] | None
     mesh: Any = None
     pending: frozenset[str] = frozenset()
     sharding: Sharding | None = None
     unstacked: int | None = None
     dtype: Any = None
+    reduced: frozenset[str] = frozenset()
+    reduction: str = "sum"
+
+    @property
+    def sums(self) -> Sums:
+        """What is outstanding, as JAX says it."""
+        return Sums(self.pending, self.reduced, self.reduction)
 
     @property
     def spec(self) -> PartitionSpec:
         """The ``PartitionSpec``, one entry a dimension. Raises ``ValueError`` where the axis names are not known."""
         if self.dims is None:
-            raise ValueError(f"this sharding has no axis names, and no mesh in force supplies them: {self.sharding}")
-        entries = [axes[0] if len(axes) == 1 else (axes or None) for axes in self.dims]
-        return PartitionSpec(*entries, unreduced=set(self.pending)) if self.pending else PartitionSpec(*entries)
+            raise ValueError(messages.axes_not_known(self.sharding))
+        if "..." in self.shape[:-1]:
+            raise ValueError(f"'{self}' has any number of dimensions, so it has no PartitionSpec")
+        return make_spec(self.dims[: -1 if self.shape[-1:] == ("...",) else None], self.sums)
 
     @property
     def replicated(self) -> Axes:
@@ -80,16 +105,23 @@ class Layout:
         return tuple(axis for axis in mesh_sizes(self.mesh) if axis not in used)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The global shape. Raises ``ValueError`` where a size is not known."""
+        unknown = [size for size in self.shape if isinstance(size, str)]
+        if unknown:
+            raise ValueError(f"the sizes of '{self}' are not known: say which with layout(…, shape=(…))")
+        return cast("tuple[int, ...]", self.shape)
+
+    @property
     def shard_shape(self) -> tuple[int, ...]:
-        """The shape of what one device holds."""
+        """The shape of what one device holds. This, and what follows from it, raises ``ValueError`` where a size is not
+        known."""
         if self.dims is not None and self.mesh is not None:
             sizes = mesh_sizes(self.mesh)
-            return tuple(
-                -(-n // math.prod(sizes[a] for a in axes)) for n, axes in zip(self.shape, self.dims, strict=True)
-            )
+            return tuple(-(-n // parts_of(axes, sizes)) for n, axes in zip(self.sizes, self.dims, strict=True))
         if self.sharding is not None:
-            return tuple(self.sharding.shard_shape(self.shape))
-        return self.shape
+            return tuple(self.sharding.shard_shape(self.sizes))
+        return self.sizes
 
     @property
     def local_shape(self) -> tuple[int, ...]:
@@ -97,11 +129,11 @@ class Layout:
         here = jax.process_index()
         everywhere = self.indices()
         if not everywhere:
-            return self.shape
+            return self.sizes
         parts = [index for device, index in everywhere.items() if device.process_index == here]
         return tuple(
             sum(stop - start for start, stop in {index[dim].indices(size)[:2] for index in parts})
-            for dim, size in enumerate(self.shape)
+            for dim, size in enumerate(self.sizes)
         )
 
     @property
@@ -114,7 +146,7 @@ class Layout:
     def indices(self) -> dict[Any, Index]:
         """Device → index into the global array. Empty on an abstract mesh, which has no devices."""
         sharding = self._concrete()
-        return dict(sharding.devices_indices_map(self.shape)) if sharding is not None else {}
+        return dict(sharding.devices_indices_map(self.sizes)) if sharding is not None else {}
 
     def without(self, positions: Sequence[int]) -> Layout:
         """The layout of one example, after ``vmap`` took away these dimensions, one after the other."""
@@ -125,13 +157,13 @@ class Layout:
             del shape[position]
             if dims is not None:
                 del dims[position]
-        return Layout(
-            tuple(shape), tuple(dims) if dims is not None else None, self.mesh, self.pending, dtype=self.dtype
+        return replace(
+            self, shape=tuple(shape), dims=tuple(dims) if dims is not None else None, sharding=None, unstacked=None
         )
 
     def _concrete(self) -> Sharding | None:
         if isinstance(self.mesh, jax.sharding.Mesh) and self.dims is not None:
-            return NamedSharding(self.mesh, PartitionSpec(*self.spec))
+            return NamedSharding(self.mesh, make_spec(self.dims))  # where the parts are, of a sum too
         if self.sharding is None or isinstance(getattr(self.sharding, "mesh", None), jax.sharding.AbstractMesh):
             return None
         return self.sharding
@@ -139,15 +171,19 @@ class Layout:
     def __str__(self) -> str:
         """As a shape string: ``16 64/t``."""
         if self.dims is None:
-            return " ".join(f"{n}/?" if n != m else str(n) for n, m in zip(self.shape, self.shard_shape, strict=True))
-        parts = ["/".join((str(n), *axes)) for n, axes in zip(self.shape, self.dims, strict=True)]
-        if self.pending:
-            parts.append("{U:" + ",".join(sorted(self.pending)) + "}")
-        return " ".join(parts)
+            return " ".join(f"{n}/?" if n != m else str(n) for n, m in zip(self.sizes, self.shard_shape, strict=True))
+        return format_shape(self.shape, self.dims, self.pending)
+
+    @property
+    def beside(self) -> str:
+        """What a shape string has no words for: the mesh, other reductions than sums, the cotangent's axes."""
+        words = f" on mesh {format_mesh(self.mesh)}" if self.mesh is not None else ""
+        if self.pending and self.reduction != "sum":
+            words += f", pending is a {self.reduction}"
+        return words + (f", reduced over {', '.join(sorted(self.reduced))}" if self.reduced else "")
 
     def __repr__(self) -> str:
-        mesh = f" on mesh {format_mesh(self.mesh)}" if self.mesh is not None else ""
-        return f"Layout({str(self)!r}{mesh})"
+        return f"Layout({str(self)!r}{self.beside})"
 
     def _repr_html_(self) -> str:
         """As a picture, for notebooks."""
@@ -158,23 +194,31 @@ class Layout:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout):
             return NotImplemented
-        if self.shape != other.shape:
-            return False
         mine, theirs = mesh_sizes(self.mesh), mesh_sizes(other.mesh)
         pending = {a for a in self.pending if mine.get(a) != 1} == {a for a in other.pending if theirs.get(a) != 1}
-        if not pending:
+        if not pending or self.reduction != other.reduction:
             return False
         if self.dims is not None and other.dims is not None and (mine == theirs or not mine or not theirs):
-            sizes = mine or theirs
-            if normalise(self.dims, sizes) != normalise(other.dims, sizes):
+            if self._named(mine or theirs) != other._named(mine or theirs):
                 return False
             if self.mesh is other.mesh or self._concrete() is None or other._concrete() is None:
                 return True
+        if self.shape != other.shape or any(isinstance(size, str) for size in self.shape):
+            return self.mesh == other.mesh and self._named(mine) == other._named(mine)
         a, b = self.indices(), other.indices()
-        return bool(a) and same_indices(a, b, self.shape)
+        return bool(a) and same_indices(a, b, self.sizes)
+
+    def _named(self, sizes: Mapping[str, int]) -> list[tuple[int | str, Axes]]:
+        """Each dimension with its axes, without what a bare sharding may leave out at its end."""
+        dims = normalise(self.dims or (), sizes)
+        named = list(zip(self.shape, dims, strict=False))
+        if self.shape[-1:] == ("...",):
+            while named[-2:-1] == [("_", ())]:
+                del named[-2]
+        return named
 
     def __hash__(self) -> int:
-        return hash(self.shape)
+        return hash(tuple(size for size in self.shape if not isinstance(size, str)))
 
 
 def same_indices(a: Mapping[Any, Index], b: Mapping[Any, Index], shape: Sequence[int]) -> bool:
@@ -209,9 +253,11 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
     (``jit(f).lower(…).compile()``) those of all its arguments and results.
 
     ``mesh`` (default: the one in force) supplies axis names to a sharding without them, and to an annotation.
-    ``shape`` is the global shape where ``x`` is a bare sharding, or an annotation with names for sizes.
+    ``shape`` is the global shape where ``x`` is a bare sharding, or an annotation with names for sizes: without it
+    the layout says over which axes each dimension is split, and not how large the parts are.
 
-    Raises ``TypeError`` for something that has no layout and ``ValueError`` where the shape is missing.
+    Raises ``TypeError`` for something that has no layout, and ``ValueError`` for a shape that an annotation excludes
+    and for an axis that the mesh does not have.
     """
     mesh = mesh if mesh is not None else current_mesh()
     if isinstance(x, ArrayType):
@@ -223,9 +269,7 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
             raise ValueError("a compiler's sharding does not say on which devices: put a mesh in force, or give it")
         x = GSPMDSharding(mesh._flat_devices_tuple, x)
     if isinstance(x, Sharding):
-        if shape is None:
-            raise ValueError("the layout of a bare sharding needs a shape: layout(sharding, shape=(…))")
-        return _sharding_layout(x, tuple(shape), mesh)
+        return _sharding_layout(x, tuple(shape), mesh) if shape is not None else _bare_layout(x, mesh)
     if isinstance(x, jax.core.Tracer):
         under = beneath(x)
         if under is not None and not isinstance(under.value, jax.core.Tracer):
@@ -237,7 +281,7 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
             raise TypeError(
                 "a traced value says nothing about its sharding here: only Explicit mesh axes are part of its type"
             )
-        return _sharding_layout(sharding, tuple(aval.shape), mesh, pending_axes(aval), aval.dtype)
+        return _sharding_layout(sharding, tuple(aval.shape), mesh, outstanding(aval), aval.dtype)
     if isinstance(x, np.ndarray):
         return Layout(x.shape, ((),) * x.ndim, None, dtype=x.dtype)
     sharding = getattr(x, "sharding", None)
@@ -275,35 +319,66 @@ def _annotation_layout(annotation: ArrayType, mesh: Any, shape: Sequence[int] | 
     from shardtypes.logical_axes import resolve_axes
 
     declared = shape_of_type(annotation)
-    if shape is None:
-        sizes = [dim.size.constant if dim.size is not None else None for dim in declared.dims]
-        if None in sizes:
-            raise ValueError(f"{annotation} has no fixed sizes: say which with layout(T, shape=(…))")
-        shape = [size for size in sizes if size is not None]
-    if len(shape) != len(declared.dims):
-        raise ValueError(f"{annotation} has {len(declared.dims)} dimensions, the shape {tuple(shape)} has {len(shape)}")
-    resolved = resolve_axes(declared)
-    return Layout(
-        tuple(shape), resolved, mesh, frozenset(declared.pending), dtype=numpy_dtype(array_spec(annotation).dtype)
-    )
+    dims = list(zip(declared.dims, resolve_axes(declared), strict=True))
+    if shape is not None:
+        dims = _repeated(annotation, dims, len(shape))
+        for at, ((dim, _), size) in enumerate(zip(dims, shape, strict=True)):
+            constant = dim.size.constant if dim.kind == "size" and dim.size is not None else None
+            if constant not in (None, size):
+                raise ValueError(f"dimension {at} of {annotation} is {constant}, the shape {tuple(shape)} has {size}")
+    sizes = tuple(shape) if shape is not None else tuple(size_of(dim) for dim, _ in dims)
+    axes = tuple(axes for _, axes in dims)
+    known = mesh_sizes(mesh)
+    for axis in (*itertools.chain(*axes), *declared.pending):
+        if mesh is not None and axis not in known:
+            raise ValueError(f"{annotation}: " + messages.mesh_without_axis(axis, known))
+    dtype = numpy_dtype(array_spec(annotation).dtype)
+    return Layout(sizes, axes, mesh, frozenset(declared.pending), dtype=dtype)
+
+
+def _repeated(annotation: ArrayType, dims: list[tuple[Dim, Axes]], rank: int) -> list[tuple[Dim, Axes]]:
+    """The dimensions for an array of this rank: the one that stands for any number of them as often as it takes."""
+    at = shape_of_type(annotation).variadic
+    missing = rank - len(dims)
+    if missing == 0 and at is None:
+        return dims
+    if at is None or missing < -1:
+        raise ValueError(f"{annotation} has {len(dims)} dimensions, the shape has {rank}")
+    return dims[:at] + [dims[at]] * (missing + 1) + dims[at + 1 :]
+
+
+def _bare_layout(sharding: Sharding, mesh: Any) -> Layout:
+    """The layout of a sharding, of an array of any shape that it can split."""
+    if isinstance(sharding, SingleDeviceSharding):
+        return Layout(("...",), ((),), None, sharding=sharding)
+    if isinstance(sharding, NamedSharding):
+        dims, mesh, sums = axes_of_spec(sharding.spec, 0), sharding.mesh, Sums.of(sharding.spec)
+    else:
+        dims, sums = recover_axes(sharding, 0, mesh), NO_SUMS
+    if dims is None:
+        raise ValueError(messages.axes_not_known(sharding))
+    while dims and not dims[-1]:
+        dims = dims[:-1]
+    shape = ("_",) * len(dims) + ("...",)
+    return Layout(shape, (*dims, ()), mesh, sums.pending, sharding, None, None, sums.reduced, sums.reduction)
 
 
 def _sharding_layout(
-    sharding: Sharding, shape: tuple[int, ...], mesh: Any, pending: frozenset[str] = frozenset(), dtype: Any = None
+    sharding: Sharding, shape: tuple[int, ...], mesh: Any, sums: Sums = NO_SUMS, dtype: Any = None
 ) -> Layout:
     rank = len(shape)
     if isinstance(sharding, NamedSharding):
         dims = axes_of_spec(sharding.spec, rank)
-        unreduced = frozenset(getattr(sharding.spec, "unreduced", ()) or ())
-        return Layout(shape, dims, sharding.mesh, unreduced | pending, sharding, dtype=dtype)
+        sums = sums | Sums.of(sharding.spec)
+        return Layout(shape, dims, sharding.mesh, sums.pending, sharding, None, dtype, sums.reduced, sums.reduction)
     if isinstance(sharding, SingleDeviceSharding):
-        return Layout(shape, ((),) * rank, None, pending, sharding, dtype=dtype)
+        return Layout(shape, ((),) * rank, None, sharding=sharding, dtype=dtype)
     kind = type(sharding).__name__
     if kind == "PmapSharding":
         spec = cast(Any, sharding).sharding_spec.sharding
         unstacked = next((i for i, s in enumerate(spec) if type(s).__name__ == "Unstacked"), None)
-        return Layout(shape, None, None, pending, sharding, unstacked, dtype)
-    return Layout(shape, recover_axes(sharding, rank, mesh), mesh, pending, sharding, dtype=dtype)
+        return Layout(shape, None, None, sharding=sharding, unstacked=unstacked, dtype=dtype)
+    return Layout(shape, recover_axes(sharding, rank, mesh), mesh, sharding=sharding, dtype=dtype)
 
 
 @lru_cache(maxsize=1024)
@@ -315,7 +390,7 @@ def recover_axes(sharding: Sharding, rank: int, mesh: Any) -> tuple[Axes, ...] |
         from jax._src.sharding_impls import parse_flatten_op_sharding
 
         parsed = parse_flatten_op_sharding(sharding._to_xla_hlo_sharding(rank), mesh)[0]
-    except (ImportError, AttributeError, ValueError, NotImplementedError):
-        return None  # not expressible with this mesh: the device map still is
+    except (ImportError, AttributeError, ValueError, KeyError, AssertionError, NotImplementedError):
+        return None  # not expressible with this mesh, as where half of an axis splits it: the device map still is
     spec = parsed.get_partition_spec() if hasattr(parsed, "get_partition_spec") else parsed
     return axes_of_spec(spec, rank)

@@ -94,7 +94,7 @@ def _resolve(shape: Shape, rules: tuple[tuple[str, Any], ...]) -> tuple[tuple[st
     for name, axes in rules:
         if name in names:
             position = names.index(name)
-            if result[position] is _unassigned and _free(axes, result):
+            if result[position] is _unassigned and _free(axes, [*result, shape.pending]):
                 result[position] = axes
     return tuple(_as_axes(axes) for axes in result)
 

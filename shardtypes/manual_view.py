@@ -14,11 +14,22 @@ import jax
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
 from shardtypes.errors import ShardingError
-from shardtypes.layouts import Axes, Layout, axes_of_spec
-from shardtypes.mapped_arguments import argument_layout
-from shardtypes.meshes import View, axes_of_type, format_mesh, mesh_sizes, pending_axes, varying_axes
+from shardtypes.layouts import Layout
+from shardtypes.mapped_arguments import ArgumentLayout, argument_layout
+from shardtypes.meshes import Sums, View, axes_of_type, format_mesh, mesh_sizes, outstanding, varying_axes
 from shardtypes.scopes import Site
-from shardtypes.sharding_check import Claim, axes_in, claims, compare_named, count_agreement, difference, unknown_axis
+from shardtypes.sharding_check import (
+    Claim,
+    axes_in,
+    claims,
+    compare_named,
+    compare_sums,
+    compare_types,
+    count_agreement,
+    difference,
+    report,
+    unknown_axis,
+)
 
 if TYPE_CHECKING:
     from shardtypes.array_check import ArraySpec
@@ -39,12 +50,15 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     found = argument_layout(value)
     exact = large & found.axes if found is not None else frozenset()
     if found is not None:
-        _check_argument(spec, declared, found.dims, exact, value, view, site)
+        _check_argument(spec, declared, found, exact, value, view, site)
     manual = [a for axes in declared for a in axes or () if a in large]
-    pending = [a for a in spec.shape.pending if a in large]
+    pending = [a for a in spec.shape.pending if a in large - exact]
+    _check_sums(spec, pending, aval, large - exact, view, value, site)
     varying = varying_axes(aval)
     if varying is not None:
         _check_varying(spec, declared, [a for a in manual if a not in exact], pending, varying, value, view, site)
+        if varying.intersection(pending):
+            _stats.count_not_possible("inside shard_map or pmap: whether a value that varies is a partial sum")
         if len(declared) > 1 and not exact.issuperset(manual):
             _stats.count_not_possible(
                 "inside shard_map or pmap: along which dimension a computed value is split, beyond what its sizes tell"
@@ -64,10 +78,23 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         count_agreement(spec, sizes, site)
 
 
+def _check_sums(
+    spec: ArraySpec, pending: Sequence[str], aval: Any, axes: frozenset[str], view: View, value: Any, site: Site
+) -> None:
+    """What JAX's type says is outstanding over manual axes, where it says it."""
+    __tracebackhide__ = True
+    typed = Sums.of(getattr(aval, "manual_axis_type", None))
+    if typed.pending & axes:
+        sums = Sums(typed.pending & axes, reduction=typed.reduction)
+        reason = compare_sums(sums.pending.intersection(pending), sums, mesh_sizes(view.mesh))
+        if reason:
+            report(spec, reason, value, view.mesh, site)
+
+
 def _check_argument(
     spec: ArraySpec,
     declared: Sequence[Claim],
-    dims: tuple[Axes, ...],
+    found: ArgumentLayout,
     exact: frozenset[str],
     value: Any,
     view: View,
@@ -76,20 +103,23 @@ def _check_argument(
     """What ``in_specs`` say of an argument, over the axes of which they say all."""
     __tracebackhide__ = True
     sizes = mesh_sizes(view.mesh)
-    lies = [tuple(a for a in axes if a in exact) for axes in dims]
+    lies = [tuple(a for a in axes if a in exact) for axes in found.dims]
     whole = []
     for size, axes in zip(jax.typeof(value).shape, lies, strict=True):
         for axis in axes:
             size *= sizes[axis]
         whole.append(size)
-    actual = Layout(tuple(whole), tuple(lies), view.mesh)
+    sums = found.sums
+    actual = Layout(tuple(whole), tuple(lies), view.mesh, sums.pending & exact, reduction=sums.reduction)
     wanted = [None if axes is None else tuple(a for a in axes if a in exact) for axes in declared]
-    reason = compare_named(wanted, (), actual, sizes, whole)
+    reason = compare_named(wanted, exact.intersection(spec.shape.pending), actual, sizes, whole)
     if reason and not site.function and [set(w or ()) for w in wanted] == [set(axes) for axes in lies]:
         # Collectives checked by hand name the axes that they gather; the original lets them do so in any order.
         _stats.count_not_possible("inside shard_map: an operand of a collective, with its axes in another order")
         return
-    if reason:
+    if reason.startswith(messages.UNSAID):
+        report(spec, reason, value, view.mesh, site)
+    elif reason:
         said = messages.sharding_differs(
             reason, spec.text, messages.described(jax.typeof(value).dtype, actual), format_mesh(view.mesh)
         )
@@ -108,7 +138,7 @@ def _check_varying(
 ) -> None:
     __tracebackhide__ = True
     for axis in (*manual, *pending):
-        if axis in varying or axis in pending_axes(jax.typeof(value)):
+        if axis in varying or axis in outstanding(jax.typeof(value)).pending:
             continue
         if not _comes_from_arguments(value):
             _stats.count_not_possible("a constant inside shard_map: the same on every device by construction")
@@ -126,14 +156,10 @@ def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: 
     """The axes of a partly manual mesh that are not manual."""
     explicit = axes_of_type(view.mesh, "Explicit")
     if explicit and aval.sharding is not None:
-        dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
-        if dims is not None:
-            only = [None if axes is None else tuple(a for a in axes if a in explicit) for axes in declared]
-            actual = Layout(tuple(aval.shape), dims, view.mesh, frozenset(), None)
-            reason = compare_named(only, (), actual, mesh_sizes(view.mesh), aval.shape)
-            if reason:
-                raise difference(spec, reason, value, view.mesh, site)
-    if axes_of_type(view.mesh, "Auto") & axes_in(declared):
+        reason = compare_types(spec, declared, aval, view.mesh, explicit)
+        if reason:
+            report(spec, reason, value, view.mesh, site)
+    if axes_of_type(view.mesh, "Auto") & (axes_in(declared) | set(spec.shape.pending)):
         _stats.count_not_possible("an Auto axis inside a partly manual shard_map")
 
 

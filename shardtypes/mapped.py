@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import jax
+from jax.sharding import PartitionSpec
 
 from shardtypes.checked import _closure, _globals, display_name
-from shardtypes.meshes import current_mesh
+from shardtypes.layouts import axes_of_spec
+from shardtypes.meshes import Sums, current_mesh, make_spec
 from shardtypes.partition_specs import make_partition_specs
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,20 +79,25 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
             )
         rest = {k: v for k, v in options.items() if k != "mesh"}
 
-        def on_shard(*values: Any) -> Any:
+        def on_shard(*parts: Any) -> Any:
             call = signature.bind_partial()
-            call.arguments.update({**static, **dict(zip(names, values, strict=True))})
+            call.arguments.update({**static, **dict(zip(names, parts, strict=True))})
             ordered = {n: call.arguments[n] for n in signature.parameters if n in call.arguments}
             call.arguments.clear()
             call.arguments.update(ordered)
             return function(*call.args, **call.kwargs)
 
         on_shard.__name__ = getattr(function, "__name__", "on_shard")
-        specs = tuple(_spec(function, f"parameter {n!r}", hints[n], bound.arguments[n]) for n in names)
+        manual = frozenset(options.get("axis_names") or mesh.axis_names)
+        values = [bound.arguments[n] for n in names]
+        specs = tuple(
+            _with_reduced(_spec(function, f"parameter {n!r}", hints[n], value), value, manual)
+            for n, value in zip(names, values, strict=True)
+        )
         mapped = _shard_map()(
             on_shard, mesh=mesh, in_specs=specs, out_specs=_spec(function, "the result", hints["return"]), **rest
         )
-        return mapped(*(bound.arguments[n] for n in names))
+        return mapped(*values)
 
     return run
 
@@ -104,6 +111,26 @@ def _spec(function: Any, role: str, annotation: Any, example: Any = None) -> Any
         return make_partition_specs(annotation, example)
     except (TypeError, ValueError) as error:
         raise TypeError(f"typed_shard_map({display_name(function)}): {role}: {error}") from None
+
+
+def _with_reduced(specs: Any, value: Any, manual: frozenset[str]) -> Any:
+    """The specs of an argument with what JAX calls *reduced* in its type: no annotation says that, and JAX insists."""
+    if not any(_reduced(leaf) & manual for leaf in jax.tree_util.tree_leaves(value)):
+        return specs
+
+    def one(spec: PartitionSpec, leaf: Any) -> PartitionSpec:
+        dims = axes_of_spec(spec, 0)
+        return spec if dims is None else make_spec(dims, Sums(Sums.of(spec).pending, _reduced(leaf) & manual))
+
+    def each(spec: PartitionSpec, part: Any) -> Any:
+        return jax.tree_util.tree_map(lambda leaf: one(spec, leaf), part)
+
+    return jax.tree_util.tree_map(each, specs, value, is_leaf=lambda x: isinstance(x, PartitionSpec))
+
+
+def _reduced(leaf: Any) -> frozenset[str]:
+    described = jax.typeof(leaf) if isinstance(leaf, jax.core.Tracer) else leaf
+    return Sums.of(getattr(getattr(described, "sharding", None), "spec", None)).reduced
 
 
 def _shard_map() -> Callable[..., Any]:

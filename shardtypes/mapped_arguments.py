@@ -8,21 +8,24 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jax.sharding import PartitionSpec
 
 from shardtypes.beneath import layers
 from shardtypes.layouts import Axes, axes_of_spec
+from shardtypes.meshes import Sums
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentLayout:
-    """``dims`` are the axes of each dimension, major to minor; of other axes than ``axes`` nothing is said."""
+    """``dims`` are the axes of each dimension, major to minor, and ``sums`` what is outstanding; of other axes than
+    ``axes`` nothing is said."""
 
     dims: tuple[Axes, ...]
     axes: frozenset[str]
+    sums: Sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def argument_layout(value: Any) -> ArgumentLayout | None:
     for under in layers(value):
         found = _look_up(under.value, calls)
         if found is not None:
-            return ArgumentLayout(under.example(found.dims), found.axes)
+            return replace(found, dims=under.example(found.dims))
     return None
 
 
@@ -57,9 +60,9 @@ def _look_up(value: Any, calls: Sequence[_Call]) -> ArgumentLayout | None:
                 return None
             outer = _look_up(given, calls[at + 1 :])  # what it was split over already is major
             if outer is None:
-                return ArgumentLayout(dims, call.axes)
+                return ArgumentLayout(dims, call.axes, Sums.of(spec))
             both = tuple(major + minor for major, minor in zip(outer.dims, dims, strict=True))
-            return ArgumentLayout(both, outer.axes | call.axes)
+            return ArgumentLayout(both, outer.axes | call.axes, outer.sums | Sums.of(spec))
     return None
 
 

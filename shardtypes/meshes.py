@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import jax
 from jax._src import core  # no public way to ask for bound axis names
@@ -57,6 +58,11 @@ def mesh_sizes(mesh: AnyMesh | None) -> dict[str, int]:
     return dict(mesh.shape) if mesh is not None else {}
 
 
+def parts_of(axes: Iterable[str], sizes: Mapping[str, int]) -> int:
+    """Into how many parts these axes split a dimension."""
+    return math.prod(sizes[axis] for axis in axes)
+
+
 def format_mesh(mesh: AnyMesh | None) -> str:
     """``d=2, t=4``."""
     return ", ".join(f"{name}={size}" for name, size in mesh_sizes(mesh).items())
@@ -101,15 +107,54 @@ def varying_axes(aval: Any) -> frozenset[str] | None:
     return None if varying is None else frozenset(varying)
 
 
-def pending_axes(aval: Any) -> frozenset[str]:
-    """Mesh axes over which JAX itself says that a sum is outstanding (*unreduced*)."""
-    found: set[str] = set()
-    typed = getattr(aval, "manual_axis_type", None)
-    if typed is not None:
-        found |= set(getattr(typed, "unreduced", ()))
-    spec = getattr(getattr(aval, "sharding", None), "spec", None)
-    found |= set(getattr(spec, "unreduced", ()) or ())
-    return frozenset(found)
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What JAX itself says is outstanding: ``pending`` are the mesh axes over which devices hold parts (*unreduced*),
+    ``reduction`` what makes the whole of them; of a value *reduced* over axes, the cotangent will be pending there."""
+
+    pending: frozenset[str] = frozenset()
+    reduced: frozenset[str] = frozenset()
+    reduction: str = "sum"
+
+    @staticmethod
+    def of(described: Any) -> Sums:
+        """Those of a ``PartitionSpec``, or of the manual axes in a type."""
+        pending = frozenset(getattr(described, "unreduced", None) or ())
+        reduced = frozenset(getattr(described, "reduced", None) or ())
+        kind = getattr(described, "unreduced_kind", None)
+        return Sums(pending, reduced, kind.name if kind is not None else "sum")
+
+    def __or__(self, other: Sums) -> Sums:
+        reduction = self.reduction if self.pending else other.reduction
+        return Sums(self.pending | other.pending, self.reduced | other.reduced, reduction)
+
+
+def outstanding(aval: Any) -> Sums:
+    """What a traced value's type says is outstanding, over manual axes and others."""
+    manual = Sums.of(getattr(aval, "manual_axis_type", None))
+    return manual | Sums.of(getattr(getattr(aval, "sharding", None), "spec", None))
+
+
+def entries_of(spec: jax.sharding.PartitionSpec) -> tuple[Any, ...]:
+    """The entries of a spec, one a dimension: JAX lets nobody iterate over one that says *unreduced* or *reduced*."""
+    entries: tuple[Any, ...] = spec.partitions if hasattr(spec, "partitions") else spec._partitions
+    return entries
+
+
+NO_SUMS = Sums()
+
+
+def make_spec(dims: Iterable[tuple[str, ...]], sums: Sums = NO_SUMS) -> jax.sharding.PartitionSpec:
+    """The ``PartitionSpec`` of dimensions that are split over these axes."""
+    entries = [axes[0] if len(axes) == 1 else (axes or None) for axes in dims]
+    options: dict[str, Any] = {}
+    if sums.pending:
+        options["unreduced"] = sums.pending
+    if sums.reduced:
+        options["reduced"] = sums.reduced
+    if sums.reduction != "sum":
+        options["unreduced_kind"] = cast(Any, jax.sharding).UnreducedKind[sums.reduction]  # JAX 0.11 and newer
+    return jax.sharding.PartitionSpec(*entries, **options)
 
 
 def tracks_varying() -> bool:

@@ -57,8 +57,14 @@ def describe(value: Any) -> str:
 
 def described(dtype: Any, lies: Layout) -> str:
     """An array as an annotation writes it, from its layout: ``f32[16, 64/t] on mesh d=2, t=4``."""
-    text = array_text(dtype, str(lies).split() if lies.dims is not None else lies.shape)
-    return text if lies.mesh is None else f"{text} on mesh {_axes_text(lies.mesh.shape)}"
+    return without_mesh(dtype, lies) + lies.beside
+
+
+def without_mesh(dtype: Any, lies: Layout) -> str:
+    """As ``described``, without what a shape string has no words for: ``f32[16, 64/t {U:d}]``."""
+    dims = str(lies).split()
+    sums = f" {dims.pop()}" if lies.pending else ""
+    return f"{short_dtype(dtype)}[{', '.join(dims)}{sums}]"
 
 
 def array_text(dtype: Any, dims: Sequence[Any]) -> str:
@@ -143,6 +149,33 @@ def unbound_axis(axis: str, bound: Mapping[str, int], declared: str) -> str:
     )
 
 
+def mesh_without_axis(axis: str, sizes: Mapping[str, int]) -> str:
+    """An axis of an annotation that the mesh does not have."""
+    return f"the mesh has no axis {axis!r} (it has: {', '.join(sizes) or 'none'})"
+
+
+def pending_over_automatic(axes: Sequence[str]) -> str:
+    """A partial sum that is to be placed on a mesh that cannot say so."""
+    names = ", ".join(axes)
+    return (
+        f"JAX leaves sums pending over Explicit mesh axes only, and {names} {'is' if len(axes) == 1 else 'are'} not: "
+        "make the mesh with axis_types=(jax.sharding.AxisType.Explicit, …), or take the sum"
+    )
+
+
+def pending_in_old_jax(version: str) -> str:
+    """A whole array that is to become a partial sum where JAX gets that wrong."""
+    return (
+        f"JAX {version} makes partial sums that add up to the array times the number of devices: "
+        "placing one needs JAX 0.9 or newer"
+    )
+
+
+def axes_not_known(sharding: Any) -> str:
+    """A sharding of which nothing says over which axes it splits."""
+    return f"this sharding has no axis names, and no mesh in force supplies them: {sharding}"
+
+
 def abstract_mesh(mesh: str, devices: int) -> str:
     """An abstract mesh where arrays are to be placed."""
     return (
@@ -165,6 +198,27 @@ def dropped_by_size(dim: int, size: int, parts: int, axes: Sequence[str], spec: 
         f"the constraint {spec} has no effect on dimension {dim}: its size {size} does not divide over the {parts} "
         f"devices of {'/'.join(axes)}, and JAX leaves it replicated"
     )
+
+
+UNSAID = "a reduction is outstanding"  # how the reason begins of a value that is pending where nothing is declared
+REDUCE_IT = (
+    "take the sum, with jax.sharding.reshard or in shard_map with jax.lax.psum, or declare it outstanding, as {U:t}"
+)
+
+
+def unsaid_reduction(axes: Collection[str]) -> str:
+    """A value that is pending where its annotation says nothing of it."""
+    return f"{UNSAID} over {', '.join(sorted(axes))}, which the annotation does not name"
+
+
+def nothing_pending(axes: Collection[str]) -> str:
+    """A value that is whole where its annotation says pending."""
+    return f"declared pending over {', '.join(sorted(axes))}, but nothing is to be reduced there"
+
+
+def other_reduction(axes: Collection[str], kind: str) -> str:
+    """A maximum or minimum that is pending where a sum is declared."""
+    return f"declared a sum over {', '.join(sorted(axes))}, but it is a {kind} that is still to be taken there"
 
 
 def sharding_differs(reason: str, declared: str, actual: str, mesh: str) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from shardtypes import messages
 from shardtypes.dtypes import ArrayType, shape_of_type
+from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape
 from shardtypes.logical_axes import resolve_axes
-from shardtypes.meshes import current_mesh
-from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
+from shardtypes.meshes import axes_of_type, current_mesh, entries_of, mesh_sizes
+from shardtypes.pytrees import is_static
 from shardtypes.spec import partition_spec
 
 
@@ -44,6 +46,8 @@ def map_type(
     """
     if isinstance(annotation, ArrayType):
         return leaf(annotation)
+    if isinstance(annotation, (dict, list, tuple)):
+        return _map_tree(annotation, leaf, path, example, many)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     where = path or "the type"
     if origin is typing.Annotated:
@@ -75,6 +79,24 @@ def map_type(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
         "or mark the field static with dataclasses.field(metadata={'static': True})"
     )
+
+
+def _map_tree(
+    tree: Any, leaf: Callable[[ArrayType], Any], path: str, example: Any, many: Callable[[type, Any], Any]
+) -> Any:
+    """Types in dicts, lists and tuples, as a program writes them where it names each weight."""
+    keys = tree.keys() if isinstance(tree, dict) else range(len(tree))
+
+    def given(key: Any) -> Any:
+        try:
+            return example[key]
+        except (TypeError, LookupError):  # no example, or one of another structure
+            return None
+
+    parts = [map_type(tree[key], leaf, f"{path}[{key!r}]", given(key), many) for key in keys]
+    if isinstance(tree, dict):
+        return type(tree)(zip(keys, parts, strict=True))
+    return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
 
 
 def _static_value(cls: type, name: str, example: Any) -> Any:
@@ -119,9 +141,9 @@ def _show(annotation: Any) -> str:
 def make_partition_specs(annotation: Any, example: Any = None) -> Any:
     """A tree of the type's structure with a ``PartitionSpec`` for each array, one entry a dimension.
 
-    Lists, dicts and ``tuple[T, ...]`` give one spec for all their items, as JAX's tree prefixes allow. Raises
-    ``TypeError`` naming the part of the type that has no array annotation. Static fields are those of ``example``, a
-    value of the type, else their defaults.
+    The types ``list[T]``, ``dict[str, T]`` and ``tuple[T, ...]`` give one spec for all their items, as JAX's tree
+    prefixes allow; dicts, lists and tuples of types give one for each. Raises ``TypeError`` naming the part of the type
+    that has no array annotation. Static fields are those of ``example``, a value of the type, else their defaults.
     """
     return map_type(annotation, lambda array: spec_of(shape_of_type(array)), example=example)
 
@@ -129,7 +151,8 @@ def make_partition_specs(annotation: Any, example: Any = None) -> Any:
 def make_shardings(annotation: Any, mesh: Any = None) -> Any:
     """As ``make_partition_specs``, with a ``NamedSharding`` on the mesh in force (or ``mesh``) for each array.
 
-    Raises ``ValueError`` without a mesh, and for an axis that it does not have.
+    Raises ``ValueError`` without a mesh, for an axis that it does not have, and for a sum that is pending over an axis
+    that is not Explicit.
     """
     mesh = mesh if mesh is not None else current_mesh()
     if mesh is None:
@@ -139,14 +162,17 @@ def make_shardings(annotation: Any, mesh: Any = None) -> Any:
         shape = shape_of_type(array)
         for axis in shape.axes:
             if axis not in mesh.axis_names:
-                raise ValueError(f"{array}: the mesh has no axis {axis!r} (it has: {', '.join(mesh.axis_names)})")
+                raise ValueError(f"{array}: " + messages.mesh_without_axis(axis, mesh_sizes(mesh)))
+        automatic = [axis for axis in shape.pending if axis not in axes_of_type(mesh, "Explicit")]
+        if automatic:
+            raise ValueError(f"{array}: {messages.pending_over_automatic(automatic)}")
         return NamedSharding(mesh, spec_of(shape))
 
     return map_type(annotation, leaf)
 
 
 def is_fully_sharded(spec: PartitionSpec | ArrayType | Any, mesh: Any = None) -> bool:
-    """Whether a spec uses every axis of the mesh in force. Raises ``ValueError`` without a mesh."""
+    """Whether a spec splits over every axis of the mesh in force. Raises ``ValueError`` without a mesh."""
     mesh = mesh if mesh is not None else current_mesh()
     if mesh is None:
         raise ValueError("is_fully_sharded needs a mesh in force: with jax.set_mesh(mesh): …")
@@ -154,5 +180,5 @@ def is_fully_sharded(spec: PartitionSpec | ArrayType | Any, mesh: Any = None) ->
         spec = spec_of(shape_of_type(spec))
     elif hasattr(spec, "partition_spec"):
         spec = spec.partition_spec()
-    used = set(jax.tree_util.tree_leaves(tuple(spec)))
+    used = set(jax.tree_util.tree_leaves(entries_of(spec) if isinstance(spec, PartitionSpec) else tuple(spec)))
     return set(mesh.axis_names) <= used

@@ -23,7 +23,9 @@ def picture(layout: Layout) -> str:
     title = f"<code>{escape(str(layout))}</code>"
     if layout.mesh is not None:
         title += f" on mesh <code>{escape(format_mesh(layout.mesh))}</code>"
-    counts = [-(-n // m) if m else 1 for n, m in zip(layout.shape, layout.shard_shape, strict=True)]
+    if any(isinstance(size, str) for size in layout.shape):
+        return f"<figure><figcaption>{title}</figcaption></figure>"
+    counts = [-(-n // m) if m else 1 for n, m in zip(layout.sizes, layout.shard_shape, strict=True)]
     if math.prod(counts) > PARTS_DRAWN:
         return f"<figure><figcaption>{title}: {math.prod(counts):,} parts</figcaption></figure>"
     rows, columns = _drawn(counts)
@@ -56,7 +58,7 @@ def _holders(layout: Layout) -> dict[tuple[int, ...], list[int]]:
     """Which devices hold each part, by its number along each dimension."""
     found: dict[tuple[int, ...], list[int]] = {}
     for device, index in layout.indices().items():
-        starts = [part.indices(size)[0] for part, size in zip(index, layout.shape, strict=True)]
+        starts = [part.indices(size)[0] for part, size in zip(index, layout.sizes, strict=True)]
         number = tuple(start // m if m else 0 for start, m in zip(starts, layout.shard_shape, strict=True))
         found.setdefault(number, []).append(device.id)
     return found

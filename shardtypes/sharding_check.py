@@ -5,11 +5,11 @@ An alarm is raised only for what is certainly wrong; what could not be compared 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from shardtypes import _stats, messages
 from shardtypes.beneath import Beneath, beneath
@@ -17,13 +17,15 @@ from shardtypes.errors import ShardingError
 from shardtypes.layouts import Axes, Layout, axes_of_spec, layout, normalise, same_indices
 from shardtypes.logical_axes import resolve_axes, rules_in_force
 from shardtypes.meshes import (
+    Sums,
     View,
     axes_of_type,
     bound_axes,
     current_mesh,
     format_mesh,
+    make_spec,
     mesh_sizes,
-    pending_axes,
+    parts_of,
 )
 from shardtypes.scopes import Site, Table
 
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 Claim = Axes | None
 
 AGREES = ""  # the empty reason: nothing is wrong
+
+
+class UnplacedTable(Table):
+    """The names of values that are being made: where they lie is not compared, for they may be placed afterwards."""
+
+    __slots__ = ()
 
 
 def claims(spec: ArraySpec, rank: int) -> tuple[Claim, ...] | None:
@@ -61,6 +69,10 @@ def nothing_known(value: Any, aval: Any) -> bool:
 def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: Site) -> None:
     """Compare the sharding of a value with the annotation. Raises ``ShardingError``."""
     __tracebackhide__ = True
+    if type(table) is UnplacedTable:
+        if spec.sharded:
+            _stats.count_not_possible("where the fields of a value lie that is being made: it may be placed afterwards")
+        return
     if isinstance(value, jax.core.Tracer):
         if view.manual:
             from shardtypes.manual_view import check_manual  # the two call each other
@@ -93,16 +105,28 @@ def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: 
             spec.verdicts.clear()
         spec.verdicts[key] = reason
     if reason is not AGREES:
-        if reason.startswith(SKIPPED):
-            _stats.count_not_possible(reason[len(SKIPPED) :])
-            return
-        raise difference(spec, reason, value, mesh, site)
-    if _stats.recording:
+        report(spec, reason, value, mesh, site)
+    elif _stats.recording:
         count_agreement(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
 
 
 NO_MESH = "no mesh in force, and the value lies on one device"
 SKIPPED = "?"  # first character of a reason why the comparison could not be made
+
+
+# Where a value may be pending though its annotation does not say so: whoever gets it may reduce it.
+_MAY_BE_PENDING = ("the result", "the yielded value", "variable ")
+
+
+def report(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> None:
+    """Raise what a comparison found, or count it where it proves nothing."""
+    __tracebackhide__ = True
+    if reason.startswith(SKIPPED):
+        _stats.count_not_possible(reason[len(SKIPPED) :])
+    elif reason.startswith(messages.UNSAID) and site.role.startswith(_MAY_BE_PENDING):
+        _stats.count_not_possible("a result or a local is pending over axes that its annotation does not name")
+    else:
+        raise difference(spec, reason, value, mesh, site)
 
 
 def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
@@ -124,6 +148,8 @@ def difference(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) 
         if under is not None and not isinstance(under.value, jax.core.Tracer)
         else "correct the annotation, the in_shardings, or add a with_sharding_constraint"
     )
+    if reason.startswith(messages.UNSAID):
+        advice = messages.REDUCE_IT
     said = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(mesh))
     return ShardingError(said, site, advice)
 
@@ -133,8 +159,7 @@ def unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str,
     for axes in (*declared, spec.shape.pending):
         for axis in axes or ():
             if axis not in sizes:
-                known = ", ".join(sizes) or "none"
-                return f"the mesh has no axis {axis!r} (it has: {known})"
+                return messages.mesh_without_axis(axis, sizes)
     return AGREES
 
 
@@ -172,6 +197,8 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
             return compare_named(declared, spec.shape.pending, actual.without(under.mapped), sizes, shape)
     if under.mapped:
         return SKIPPED + "axis names differ, inside vmap"
+    if actual.pending or spec.shape.pending:
+        return SKIPPED + "axis names differ, and a reduction is outstanding"
     return _compare_maps(declared, actual, reference, value)
 
 
@@ -198,9 +225,8 @@ def _compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any, value: A
         return SKIPPED + "axis names differ and the mesh in force has no devices"
     if any(axes is None for axes in declared):
         return SKIPPED + "axis names differ, and the annotation leaves a dimension open"
-    entries = [tuple(axes) if axes else None for axes in declared]
     try:
-        wanted = NamedSharding(mesh, PartitionSpec(*entries)).devices_indices_map(value.shape)
+        wanted = NamedSharding(mesh, make_spec(axes or () for axes in declared)).devices_indices_map(value.shape)
     except ValueError as error:  # a size that the axes do not divide
         return f"the declared sharding is not possible: {error}"
     if actual.sharding is not None and same_indices(
@@ -211,9 +237,15 @@ def _compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any, value: A
 
 
 def compare_named(
-    declared: Sequence[Claim], pending: Sequence[str], actual: Layout, sizes: Mapping[str, int], shape: Sequence[int]
+    declared: Sequence[Claim],
+    pending: Collection[str],
+    actual: Layout,
+    sizes: Mapping[str, int],
+    shape: Sequence[int],
+    open_axes: bool = False,
 ) -> str:
-    """Why two named layouts differ; empty if they mean the same."""
+    """Why two named layouts differ; empty if they mean the same. With ``open_axes`` there are axes of which neither
+    says anything."""
     assert actual.dims is not None
     wanted = normalise([axes or () for axes in declared], sizes)
     lies = normalise(actual.dims, sizes)
@@ -221,18 +253,25 @@ def compare_named(
         if claim is None or want == got:
             continue
         reason = f"dimension {dim} is {_over(got)}, expected {_over(want)}"
-        if want and not any(lies) and not any(axes for i, axes in enumerate(lies) if i != dim):
+        if want and not any(lies) and not open_axes:
             reason += "; it is fully replicated"
-        parts = 1
-        for axis in want:
-            parts *= sizes[axis]
+        parts = parts_of(want, sizes)
         if not got and shape[dim] % parts:
             reason += f" (its size {shape[dim]} does not divide over {parts} devices: JAX drops such a constraint)"
         return reason
+    return compare_sums(pending, actual.sums, sizes)
+
+
+def compare_sums(pending: Collection[str], actual: Sums, sizes: Mapping[str, int]) -> str:
+    """Why a value is not pending as declared; empty if it is."""
     outstanding = {a for a in actual.pending if sizes.get(a, 2) > 1}
     promised = {a for a in pending if sizes.get(a, 2) > 1}
     if promised - outstanding:
-        return f"declared pending over {_names(promised)}, but nothing is to be reduced there"
+        return messages.nothing_pending(promised - outstanding)
+    if promised and actual.reduction != "sum":
+        return messages.other_reduction(promised, actual.reduction)
+    if outstanding - promised:
+        return messages.unsaid_reduction(outstanding - promised)
     return AGREES
 
 
@@ -240,8 +279,20 @@ def _over(axes: Axes) -> str:
     return "sharded over " + _names(axes) if axes else "not sharded"
 
 
-def _names(axes: Any) -> str:
-    return "/".join(axes) if isinstance(axes, tuple) else ", ".join(sorted(axes))
+def _names(axes: Axes) -> str:
+    return "/".join(axes)
+
+
+def compare_types(spec: ArraySpec, declared: Sequence[Claim], aval: Any, mesh: Any, axes: frozenset[str]) -> str:
+    """Why a type of JAX's is not the declared one, over these axes of its mesh; empty if it is."""
+    dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
+    if dims is None:
+        return AGREES
+    wanted = [None if claim is None else tuple(a for a in claim if a in axes) for claim in declared]
+    sums = Sums.of(aval.sharding.spec)
+    actual = Layout(tuple(aval.shape), dims, mesh, sums.pending & axes, reduction=sums.reduction)
+    sizes, pending = mesh_sizes(mesh), axes.intersection(spec.shape.pending)
+    return compare_named(wanted, pending, actual, sizes, aval.shape, open_axes=not axes.issuperset(sizes))
 
 
 def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: Site) -> None:
@@ -266,18 +317,14 @@ def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: S
         raise difference(spec, unknown, value, mesh, site)
     explicit = axes_of_type(own, "Explicit") if own is not None else frozenset()
     if explicit:
-        dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
-        if dims is not None:
-            actual = Layout(tuple(aval.shape), dims, own, pending_axes(aval), sharding)
-            only = [None if axes is None else tuple(a for a in axes if a in explicit) for axes in declared]
-            pending = [a for a in spec.shape.pending if a in explicit]
-            reason = compare_named(only, pending, actual, mesh_sizes(own), aval.shape)
-            if reason:
-                raise difference(spec, reason, value, own, site)
-            if _stats.recording:
-                count_agreement(spec, {a: n for a, n in sizes.items() if a in explicit}, site)
-    automatic = {a for a in axes_of_type(mesh, "Auto") if sizes[a] > 1} - view.bound.keys()
+        reason = compare_types(spec, declared, aval, own, explicit)
+        if reason:
+            report(spec, reason, value, own, site)
+        elif _stats.recording:
+            count_agreement(spec, {a: n for a, n in sizes.items() if a in explicit}, site)
+    # The type's own mesh says it where `auto_axes` or `explicit_axes` changed the kinds of the axes.
+    automatic = {a for a in axes_of_type(own or mesh, "Auto") if sizes.get(a, 1) > 1} - view.bound.keys()
     if automatic:
         from shardtypes.compiled import request
 
-        request(spec, value, declared, mesh, table.bound(spec.names), site)
+        request(spec, value, declared, mesh, automatic, table.bound(spec.names), site)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,10 @@ def parse_text(text: Text) -> Shape:
     except ShapeSyntaxError as error:
         raise ShapeStringError(error.message, error.text, error.column, error.hint) from None
     seen: set[str] = set()
-    for axis in shape.axes:
+    spans = [span for dim in shape.dims for span in dim.axis_spans]
+    for axis, span in zip(shape.axes, (*spans, *shape.pending_spans), strict=True):
         if axis in seen:
-            column = shape.text.rfind(axis)
-            raise ShapeStringError(f"mesh axis {axis!r} is used twice for one array", shape.text, column)
+            raise ShapeStringError(f"mesh axis {axis!r} is used twice for one array", shape.text, span.start)
         seen.add(axis)
     return shape
 
@@ -59,25 +59,40 @@ class DimSpec:
     shape: int | str
     sharding: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.sharding, (str, bytes)):
+            raise TypeError(f"a dimension is sharded over a tuple of mesh axes, such as ('d',), got {self.sharding!r}")
+        dim = _one_dim("/".join((str(self.shape), *self.sharding)))
+        object.__setattr__(self, "shape", size_of(dim))
+        object.__setattr__(self, "sharding", dim.axes)
+
     @staticmethod
     def parse(text: Text) -> DimSpec:
         """Read one dimension such as ``'M/t/d'``. Raises ``ShapeStringError``."""
-        dims = parse_text(text).dims
-        if len(dims) != 1:
-            raise ShapeStringError(
-                f"expected one dimension, got {len(dims)}", text if isinstance(text, str) else text.decode()
-            )
-        return _dim_spec(dims[0])
+        return _dim_spec(_one_dim(text))
 
     def __str__(self) -> str:
         return "/".join((str(self.shape), *self.sharding))
 
 
+def _one_dim(text: Text) -> Dim:
+    shape = parse_text(text)
+    if len(shape.dims) != 1:
+        raise ShapeStringError(f"expected one dimension, got {len(shape.dims)}", shape.text)
+    if shape.pending:
+        column = shape.pending_spans[0].start
+        raise ShapeStringError("pending sums belong to a whole array, not to one dimension", shape.text, column)
+    return shape.dims[0]
+
+
+def size_of(dim: Dim) -> int | str:
+    """The size without the axes: an int where it is one, else as it is written in a shape string."""
+    constant = dim.size.constant if dim.kind == "size" and dim.size is not None else None
+    return str(replace(dim, axes=())) if constant is None else constant
+
+
 def _dim_spec(dim: Dim) -> DimSpec:
-    size: int | str = str(dim).split("/")[0] if not dim.axes else str(dim)[: -sum(len(a) + 1 for a in dim.axes)]
-    if dim.kind == "size" and dim.size is not None and dim.size.constant is not None:
-        size = dim.size.constant
-    return DimSpec(size, dim.axes)
+    return DimSpec(size_of(dim), dim.axes)
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,7 @@ class ShapeSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", tuple(self.dims))
         object.__setattr__(self, "pending", tuple(self.pending))
+        parse_text(str(self))  # says what is wrong with dimensions that do not go together
 
     @staticmethod
     def parse(text: Text) -> ShapeSpec:
@@ -128,11 +144,8 @@ def shape_of(spec: ShapeSpec | Shape | Text) -> Shape:
 
 def partition_spec(shape: Shape, axes: Sequence[tuple[str, ...]]) -> PartitionSpec:
     """The ``PartitionSpec`` of a shape whose dimensions are split over ``axes``. ``ValueError`` for an open rank."""
-    from jax.sharding import PartitionSpec
+    from shardtypes.meshes import Sums, make_spec
 
     if shape.rank is None:
         raise ValueError(f"'{shape}' matches any number of dimensions, so it has no PartitionSpec: name the dimensions")
-    entries = [names[0] if len(names) == 1 else (names or None) for names in axes]
-    if shape.pending:
-        return PartitionSpec(*entries, unreduced=set(shape.pending))
-    return PartitionSpec(*entries)
+    return make_spec(axes, Sums(frozenset(shape.pending)))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import copy
+import copyreg
+import inspect
+import sys
+import types
 import typing
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from shardtypes.dtypes import ArrayType
 from shardtypes.errors import ShapeStringError
-from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
+from shardtypes.fields import field_types, is_checked_where_made, is_pytree_dataclass
+from shardtypes.pytrees import is_static, register
 from shardtypes.spec import Text, parse_text
 
 
@@ -51,35 +59,83 @@ def stack(dims: str, inner: Any) -> Any:
     raise TypeError(f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}")
 
 
+class StackedClass(type):
+    """The class of stacked dataclasses. They have no name in a module to be found by, so they are pickled as what they
+    are made of."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        """An ordinary subclass; the stacked class itself where cloudpickle makes one from its name and its base."""
+        base = bases[0]
+        if "__shardtypes_stack__" not in namespace and name.startswith(base.__name__ + "["):
+            dims = ast.literal_eval(name[len(base.__name__) + 1 : -1])
+            return stack(dims, namespace.get("__orig_bases__", bases)[0])
+        return super().__new__(cls, name, bases, namespace, **options)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        setter = sys._getframe(1).f_globals.get("__name__", "")
+        if not setter.startswith("cloudpickle."):  # what that copies from another process is there already
+            super().__setattr__(name, value)
+
+
+@cache
+def _metaclass(of_base: Any) -> Any:
+    """``StackedClass``, as a subclass of another metaclass where the base has one."""
+    if issubclass(of_base, StackedClass):
+        return of_base
+    made = StackedClass if of_base is type else type("StackedClass", (StackedClass, of_base), {})
+    copyreg.pickle(made, _reduce_class)
+    return made
+
+
+def _reduce_class(cls: type) -> Any:
+    made_of = vars(cls).get("__shardtypes_stack__")
+    return cls.__qualname__ if made_of is None else (stack, made_of)
+
+
 def _stack_class(dims: str, inner: Any) -> type:
     base = typing.get_origin(inner) or inner
-    name = f"{base.__name__}[{dims!r}]"
-    # Fields are resolved when first needed: the class may refer to one that is defined later.
-    made = type(name, (base,), {"__module__": base.__module__, "__doc__": base.__doc__, "__slots__": ()})
-    made.__qualname__ = name
-    made.__shardtypes_stack__ = (dims, inner)  # type: ignore[attr-defined]  # read by pickle and by the checks
-    from shardtypes.pytrees import register
-
-    register(made)
     try:
         resolved = field_types(base, typing.get_args(inner))
     except NameError as error:
         raise NameError(f"Array[{dims!r}, {base.__name__}]: {error}") from None
-    made.__shardtypes_fields__ = {  # type: ignore[attr-defined]  # read by field_types
-        field: hint if is_static(base, field) else stack(dims, hint) for field, hint in resolved.items()
+    types_of_fields = {name: hint if is_static(base, name) else stack(dims, hint) for name, hint in resolved.items()}
+    name = f"{base.__name__}[{dims!r}]"
+    namespace = {
+        "__module__": base.__module__,
+        "__doc__": base.__doc__,
+        "__qualname__": name,
+        "__slots__": (),
+        "__orig_bases__": (inner,),
+        "__annotations__": types_of_fields,
+        "__init__": _annotated(inspect.unwrap(base.__init__), types_of_fields),
+        "__dataclass_fields__": _fields(base, types_of_fields),
+        "__shardtypes_stack__": (dims, inner),
+        "__shardtypes_fields__": types_of_fields,  # read by field_types
     }
-    # The class has no name in its module to be found by.
-    made.__reduce__ = _reduce  # type: ignore[method-assign,assignment]
+    kind: Any = type(base)
+    made: type = register(_metaclass(kind)(name, (base,), namespace))
+    if is_checked_where_made(base):
+        from shardtypes.construction import check_where_made  # needs typeguard, which types alone do not
+
+        check_where_made(made)
     return made
 
 
-def _reduce(self: Any) -> tuple[Any, ...]:
-    dims, inner = type(self).__shardtypes_stack__
-    import dataclasses
+def _fields(base: Any, types_of_fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass, with other types."""
+    fields = {name: copy.copy(field) for name, field in base.__dataclass_fields__.items()}
+    for name, hint in types_of_fields.items():
+        fields[name].type = hint
+    return fields
 
-    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
-    return _rebuild, (dims, inner, values)
 
-
-def _rebuild(dims: str, inner: Any, values: dict[str, Any]) -> Any:
-    return stack(dims, inner)(**values)
+def _annotated(function: Any, hints: Mapping[str, Any]) -> Any:
+    """A copy of a method, with other annotations of its parameters."""
+    if not isinstance(function, types.FunctionType):
+        return function
+    code, closure = function.__code__, function.__closure__
+    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__, made.__doc__ = function.__kwdefaults__, function.__doc__
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    made.__annotations__ = {n: hints.get(n, hint) for n, hint in function.__annotations__.items()}
+    return made

@@ -18,9 +18,10 @@ import jax
 
 from shardtypes.checked import _MISSING, _closure, _globals
 from shardtypes.dtypes import ArrayType, shape_of_type
+from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape
 from shardtypes.partition_specs import map_type
-from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
+from shardtypes.pytrees import is_static
 
 
 class CannotTell(Exception):

@@ -11,11 +11,11 @@ _NUMBER = re.compile(r"\?(?=\w+#)|(?<=\w)#\d+")
 
 
 def format_shape(
-    sizes: Sequence[Size | int | None] | None,
+    sizes: Sequence[Size | int | str | None] | None,
     axes: Sequence[tuple[str, ...] | None] | None = None,
     pending: Iterable[str] = (),
 ) -> str:
-    """A shape string: ``'B/d L 4 {U:t}'``; ``_`` is an unknown size, ``...`` an unknown rank."""
+    """A shape string: ``'B/d L 4 {U:t}'``; ``_`` is an unknown size, ``...`` an unknown rank. A size may be text."""
     if sizes is None:
         return "..."
     parts = []

@@ -3,7 +3,7 @@
 shape   := dim*  [pending]                 separated by spaces
 dim     := size ('/' axis)*
 size    := expr | '_' | '_'NAME | '...' | '*'NAME | '#'expr
-expr    := NAME/INT with + - * // % and parentheses, without spaces
+expr    := NAME/INT with + - * // % and parentheses, without spaces; a sign binds as in Python
 pending := '{U:' axis (',' axis)* '}'
 """
 
@@ -126,15 +126,22 @@ class _Parser:
         if self.accept("*"):
             return "variadic", None, self.name("a name was expected after '*'")
         if self.accept("#"):
-            size = self.expression()
+            size = self.possible_size()
             return "broadcast", size, size.symbol_name
         if self.peek("_"):
             name = self.name("a name was expected")
             if self.at < self.end and not (self.peek("/") and not self.peek("//")):
                 raise self.error("an anonymous size cannot be computed with", hint="give it a name without '_'")
             return "anonymous", None, None if name == "_" else name
-        size = self.expression()
+        size = self.possible_size()
         return "size", size, size.symbol_name
+
+    def possible_size(self) -> Size:
+        start = self.at
+        size = self.expression()
+        if (-size - 1).is_nonnegative:
+            raise self.error("a size that is always negative", start)
+        return size
 
     def name(self, message: str) -> str:
         match = _WORD.match(self.text, self.at, self.end)
@@ -187,11 +194,17 @@ class _Parser:
         return self.bounded(value // divisor if operator == "//" else value % divisor, at)
 
     def bounded(self, value: Size, at: int) -> Size:
-        if len(value.terms) > 200 or any(abs(c) > 10**30 for _, c in value.terms):
+        if value.is_opaque or len(value.terms) > 200 or any(abs(c) > 10**30 for _, c in value.terms):
             raise self.error("an expression too large for a size", at)
         return value
 
     def factor(self) -> Size:
+        negative = False
+        while self.accept("-"):
+            negative = not negative
+        return -self.operand() if negative else self.operand()
+
+    def operand(self) -> Size:
         if self.accept("("):
             value = self.expression()
             if self.peek("/") and not self.peek("//"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from shardtypes.lang import Size
+from shardtypes.lang import ShapeSyntaxError, Size, parse
 
 cases = settings(max_examples=int(os.environ.get("ORACLE_CASES", "300")), deadline=None)
 """How many random cases each property is tried on: a sample by default, thousands for the long run."""
@@ -52,10 +52,30 @@ def _combine(parts: tuple[Expression, str, Expression]) -> Expression:
     return Expression(text, a.size % b.size, lambda env: a.value(env) % b.value(env))
 
 
+def is_size(text: str) -> bool:
+    """Whether it may stand in a shape: random expressions divide by zero, or are always negative."""
+    try:
+        parse(text)
+    except ShapeSyntaxError:
+        return False
+    return True
+
+
 _leaves = st.one_of(st.sampled_from(NAMES), st.integers(0, 6)).map(_leaf)
 expressions = st.recursive(
     _leaves,
     lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map(_combine),
+    max_leaves=7,
+)
+
+# As people write them: without the parentheses that precedence makes needless, and with signs.
+written = st.recursive(
+    st.one_of(st.sampled_from(NAMES), st.integers(0, 6).map(str)),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map("".join),
+        inner.map(lambda text: f"({text})"),
+        inner.map(lambda text: f"-{text}"),
+    ),
     max_leaves=7,
 )
 
@@ -65,7 +85,8 @@ _axes = st.lists(st.sampled_from(["d", "t", "fsdp"]), max_size=2, unique=True).m
 _plain = st.one_of(
     st.sampled_from(NAMES),
     st.integers(0, 512).map(str),
-    st.sampled_from(["_", "_x", "#B", "#4", "L+1", "2*M", "head//2", "(B+1)*L", "B%4"]),
+    st.sampled_from(["_", "_x", "#B", "#4", "L+1", "2*M", "head//2", "(B+1)*L", "B%4", "größe"]),
+    st.tuples(st.sampled_from(["", "#"]), written).map("".join).filter(is_size),
 )
 _dims = st.tuples(_plain, _axes).map("".join)
 _pending = st.sampled_from(["", " {U:t}", " {U:d,t}"])

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardtypes.lang import Dialect, ShapeSyntaxError, Size, parse
-from tests.lang.strategies import cases, shape_texts
+from tests.lang.strategies import assignments, cases, shape_texts, written
 
 
 @cases
@@ -20,6 +20,36 @@ def test_printing_and_parsing_again_changes_nothing(text: str) -> None:
     assert str(again) == str(shape)
     assert again.pending == shape.pending
     assert [(d.kind, d.size, d.axes) for d in again.dims] == [(d.kind, d.size, d.axes) for d in shape.dims]
+
+
+@cases
+@given(written, assignments)
+@example("-B//2", {"B": 3})
+@example("0-B//2", {"B": 3})
+@example("L-L//M-L", {"L": 3, "M": 2})
+@example("B%M%B", {"B": 7, "M": 5})
+def test_a_size_means_what_python_computes_also_when_printed_and_parsed_again(text: str, env: dict[str, int]) -> None:
+    """Python has the same operators: evaluated there, for these sizes, is what a size must be."""
+    try:
+        size = parse(text).dims[0].size
+    except ShapeSyntaxError as error:
+        known = {"division by zero", "a size that is always negative", "an expression too large for a size"}
+        assert error.message in known
+        if error.message == "a size that is always negative":
+            assert evaluated(text, env) is None or evaluated(text, env) < 0
+        return
+    assert size is not None
+    assert parse(str(size)).dims[0].size == parse(repr(size)).dims[0].size == size
+    wanted = evaluated(text, env)
+    if wanted is not None:
+        assert size.evaluate(env) == wanted
+
+
+def evaluated(text: str, env: dict[str, int]) -> int | None:
+    try:
+        return eval(text, dict(env))
+    except ZeroDivisionError:
+        return None
 
 
 @cases
@@ -65,6 +95,10 @@ def test_any_text_parses_or_raises_the_error_of_the_language(dialect: Dialect, t
         ("3x", 0, "neither a name nor an integer"),
         ("B//0", 1, "division by zero"),
         ("B [4]", 2, "unexpected '['"),
+        ("B -1", 2, "a size that is always negative"),
+        ("B #(3-4)/d", 3, "a size that is always negative"),
+        ("B -L-1", 2, "a size that is always negative"),
+        ("B B-", 4, "a size was expected"),
     ],
 )
 def test_an_error_has_a_column(text: str, column: int, message: str) -> None:

@@ -799,30 +799,56 @@ def test_wrappers_keep_their_attributes(tmp_path: Path) -> None:
     assert list(inspect.signature(module.fast).parameters) == ["x", "y"]
 
 
-def test_a_constructor_is_checked_unless_jax_constructs_the_class_too() -> None:
-    @typechecked
-    @dataclasses.dataclass
-    class Plain:
-        x: f32["N"]
-        y: f32["N"]
+@dataclasses.dataclass
+class Plain:
+    x: f32["N"]
+    y: f32["N"]
+    n: int = 0
 
-    @typechecked
-    @jax.tree_util.register_dataclass
-    @dataclasses.dataclass
-    class Tree:
-        x: f32["N"]
-        y: f32["N"]
 
-    Plain.__init__.__wrapped__.__annotations__.update(x=f32["N"], y=f32["N"])
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Tree(Plain):
+    pass
+
+
+def test_a_class_checks_its_fields_where_one_is_made() -> None:
     x = jnp.ones(3)
-    assert outcome(lambda: Plain(x, x)) == "silence"
-    assert outcome(lambda: Plain(x, jnp.ones(4))) == "alarm"
-    assert outcome(lambda: Tree(x, jnp.ones(4))) == "count"
-    assert jax.tree.map(lambda x: x.shape, Tree(x, x)).x == (3,)
+    for cls in (typechecked(Plain), typechecked(Tree)):
+        assert outcome(lambda cls=cls: cls(x, x)) == "silence"
+        assert outcome(lambda cls=cls: cls(x, jnp.ones(4))) == "alarm"
+    assert outcome(lambda: Plain(x, x, n="text")) == "alarm"
+    assert jax.tree.map(jnp.shape, Tree(x, x)).x == (3,)  # JAX puts other things in the fields
 
 
-@pytest.mark.parametrize("base", ["NamedTuple", "eqx.Module", "typing.Protocol", "TypedDict"])
-def test_fields_of_other_classes_are_counted_where_they_are_declared(tmp_path: Path, base: str) -> None:
+WRITTEN = """
+import dataclasses
+from shardtypes import f32, typechecked
+
+@typechecked
+@dataclasses.dataclass(init=False)
+class C:
+    x: f32["N"]
+    def __init__(self, x: f32["N"], y: f32["N"]) -> None:
+        self.x = x
+
+@typechecked
+@dataclasses.dataclass
+class WithParameter:
+    x: f32["N"]
+    y: dataclasses.InitVar[f32["N"]]
+"""
+
+
+def test_a_constructor_that_is_written_is_checked_as_such() -> None:
+    names: dict[str, Any] = {"__name__": __name__}
+    assert outcome(lambda: exec(WRITTEN, names)) == "count"  # as a console runs it, and "python -c"
+    assert outcome(lambda: names["C"](jnp.ones(3), jnp.ones(3))) == "silence"
+    assert outcome(lambda: names["C"](jnp.ones(3), jnp.ones(4))) == "alarm"
+
+
+@pytest.mark.parametrize("base", ["object", "typing.Protocol", "TypedDict"])
+def test_fields_that_are_not_checked_where_one_is_made_are_counted(tmp_path: Path, base: str) -> None:
     head = (
         "import typing\nfrom typing import NamedTuple, TypedDict\nimport equinox as eqx\n"
         "from shardtypes import f32, pytree_dataclass\n"
@@ -832,6 +858,10 @@ def test_fields_of_other_classes_are_counted_where_they_are_declared(tmp_path: P
     assert outcome(lambda: load(tmp_path, source, OURS[1])) == "count"
     assert outcome(lambda: load(tmp_path, source.replace("f32['N']", "int"), OURS[1])) == "silence"
     assert outcome(lambda: load(tmp_path, f"{head}@pytree_dataclass\n{body}", OURS[1])) == "silence"
+    for checked in ("NamedTuple", "eqx.Module"):
+        assert (
+            outcome(lambda base=checked: load(tmp_path, head + body.replace("C", f"C({base})"), OURS[1])) == "silence"
+        )
 
 
 def test_self_is_the_class_of_the_method(tmp_path: Path) -> None:

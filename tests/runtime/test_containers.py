@@ -94,6 +94,26 @@ class Plain:
     x: f32["N"]
 
 
+@dataclasses.dataclass
+class PlainOf(Generic[T]):
+    x: T
+
+
+@dataclasses.dataclass
+class OfArrays(PlainOf[f32["N"]]):
+    pass
+
+
+@dataclasses.dataclass
+class Early:
+    late: "Late"
+
+
+@dataclasses.dataclass
+class Late:
+    x: f32["N"]
+
+
 class Parent:
     x: f32["N"]
 
@@ -150,7 +170,10 @@ KINDS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
     "generic class": ("BoxOf[f32['N']]", lambda m, x: m.BoxOf(x), "count"),
     "protocol": ("HasX", lambda m, x: m.BoxOf(x), "alarm"),
     "protocol with methods": ("Applies", lambda m, x: m.Applier(x), "count"),
-    "plain dataclass": ("Plain", lambda m, x: m.Plain(x), "count"),
+    "plain dataclass": ("Plain", lambda m, x: m.Plain(x), "alarm"),
+    "dataclass of a generic one": ("OfArrays", lambda m, x: m.OfArrays(x), "alarm"),
+    "generic plain dataclass": ("PlainOf[f32['N']]", lambda m, x: m.PlainOf(x), "alarm"),
+    "dataclass that is named before it is defined": ("Early", lambda m, x: m.Early(m.Late(x)), "alarm"),
     "attribute of a class": ("Parent", lambda m, x: m.Parent(), "count"),
 }  # fmt: skip
 if sys.version_info >= (3, 12):

@@ -138,12 +138,48 @@ def test_of_values_that_have_none(auto_mesh: Mesh) -> None:
     assert str(st.layout(np.ones((2, 3)))) == "2 3"
     with pytest.raises(TypeError, match="no layout: str"):
         st.layout("x")
-    with pytest.raises(ValueError, match="needs a shape"):
-        st.layout(NamedSharding(auto_mesh, P("d")))
-    with pytest.raises(ValueError, match="no fixed sizes"):
-        st.layout(f32["B/d M"])
     with pytest.raises(ValueError, match="dtype is not known"):
         _ = st.layout(NamedSharding(auto_mesh, P("d")), shape=(8,)).bytes_per_device
+
+
+@pytest.mark.parametrize("text", ["B/d M", "8/d _", "n//2/t/d #k 4", "*batch M/t", "... M/d/t", "_x/d", ""])
+def test_of_annotations_without_sizes(auto_mesh: Mesh, text: str) -> None:
+    """The layout says over which axes, and not how large the parts are."""
+    lies = st.layout(f32[text], mesh=auto_mesh)
+    assert str(lies) == text and repr(lies) == f"Layout({text!r} on mesh d=2, t=4)"
+    assert str(st.layout(f32[str(lies)])) == text and lies == st.layout(f32[text], mesh=auto_mesh)
+    assert hash(lies) == hash(st.layout(f32[text])) and "<figure>" in lies._repr_html_()
+    if any(isinstance(size, str) for size in lies.shape):
+        for ask in (lambda: lies.shard_shape, lies.indices, lambda: lies.bytes_per_device, lambda: lies.local_shape):
+            with pytest.raises(ValueError, match=r"the sizes of '.*' are not known: say which with layout"):
+                ask()
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [(P(), "..."), (P("d"), "_/d ..."), (P("d", None), "_/d ..."), (P(None, ("t", "d")), "_ _/t/d ...")],
+)
+def test_of_bare_shardings(auto_mesh: Mesh, spec: P, text: str) -> None:
+    sharding = NamedSharding(auto_mesh, spec)
+    lies = st.layout(sharding)
+    assert str(lies) == text and lies == st.layout(NamedSharding(auto_mesh, P(*spec, None, None)))
+    assert [entry for entry in lies.spec if entry] == [entry for entry in spec if entry]
+    assert lies != st.layout(NamedSharding(auto_mesh, P("t"))) and lies != st.layout(sharding, shape=(8, 8))
+    with jax.set_mesh(auto_mesh):
+        compilers = sharding._to_xla_hlo_sharding(2)
+        assert str(st.layout(compilers)) == text
+
+
+def test_sizes_that_an_annotation_takes(auto_mesh: Mesh) -> None:
+    x = st.shard(jnp.ones((8, 3, 16)), f32["8/d 3 16/t"], auto_mesh)
+    assert st.layout(f32["B/d ... M/t"], auto_mesh, shape=(8, 3, 16)) == st.layout(x)
+    assert st.layout(f32["B/d ... M/t"], auto_mesh, shape=(8, 16)).dims == (("d",), ("t",))
+    with pytest.raises(ValueError, match=r"dimension 0 of f32\['8/d M'\] is 8, the shape \(4, 2\) has 4"):
+        st.layout(f32["8/d M"], shape=(4, 2))
+    with pytest.raises(ValueError, match="has 2 dimensions, the shape has 3"):
+        st.layout(f32["B M"], shape=(4, 2, 1))
+    with pytest.raises(ValueError, match=r"f32\['B/x'\]: the mesh has no axis 'x' \(it has: d, t\)"):
+        st.layout(f32["B/x"], auto_mesh)
 
 
 def test_of_traced_values(explicit_mesh: Mesh, auto_mesh: Mesh) -> None:

@@ -316,3 +316,23 @@ def test_no_backend_starts() -> None:
     )
     oks, backends = json.loads(done.stdout.splitlines()[-1])
     assert oks[0] is True and backends == [], done.stdout + done.stderr
+
+
+def test_pending_sums() -> None:
+    mesh = AbstractMesh((1024, 16), ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
+
+    def right(x: f32["B/d M/t"], w: f32["M/t F"]) -> f32["B/d F {U:t}"]:
+        return jnp.einsum("bm,mf->bf", x, w, out_sharding=P("d", None, unreduced={"t"}))
+
+    def reduced(y: f32["B/d F {U:t}"]) -> f32["B/d F"]:
+        return jax.sharding.reshard(y, P("d", None))
+
+    def wrong(x: f32["B/d M/t"], w: f32["M/t F"]) -> f32["B/d F {U:t}"]:
+        return jnp.einsum("bm,mf->bf", x, w, out_sharding=P("d", None))
+
+    for f in (right, reduced):
+        assert (st.trace(f, mesh=mesh).ok, st.trace(f, mesh=mesh).proved) == (True, True)
+    verdict = st.trace(wrong, mesh=mesh)
+    assert verdict.ok is False and "declared pending over t, but nothing is to be reduced there" in verdict.reason
+    auto = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Explicit, AxisType.Auto))
+    assert st.trace(reduced, mesh=auto).ok is None

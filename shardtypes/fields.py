@@ -1,0 +1,170 @@
+"""The annotated fields of classes: dataclasses of every kind, attrs, named tuples, typed dicts, plain classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from shardtypes import _stats
+from shardtypes.frames import mentioned_names
+
+# Where an annotation names nothing (yet), or only what type checkers know.
+_UNKNOWN = (NameError, AttributeError, TypeError, ValueError, SyntaxError)
+
+
+def is_pytree_dataclass(cls: Any) -> bool:
+    """Whether a class was made by ``pytree_dataclass``."""
+    return isinstance(cls, type) and "__shardtypes_pytree__" in vars(cls)
+
+
+def is_named_tuple(cls: Any) -> bool:
+    """Whether a class is a named tuple."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def declares_fields(cls: Any) -> bool:
+    """Whether a class has fields: a dataclass of any kind, or one of attrs."""
+    return isinstance(cls, type) and (dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__"))
+
+
+def is_checked_where_made(cls: type) -> bool:
+    """Whether a class checks its fields when one of it is made (see ``construction``)."""
+    return "__shardtypes_made__" in vars(cls)
+
+
+def field_names(cls: Any) -> list[str]:
+    """The fields that a value of a class has, in their order."""
+    if is_pytree_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls) if field.init]
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls)]
+    if hasattr(cls, "__attrs_attrs__"):
+        return [attribute.name for attribute in cls.__attrs_attrs__]
+    return list(cls._fields) if is_named_tuple(cls) else list(class_annotations(cls))
+
+
+# The local names that the annotations of classes mention that were defined in a function.
+_local_names: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
+
+
+def remember_names(cls: type, frame: types.FrameType) -> None:
+    """Keep what a class's annotations mention of the function in which it is defined: no one finds it there later."""
+    if frame.f_locals is frame.f_globals:
+        return
+    _local_names[cls] = mentioned_names(_written(cls), frame)
+    for name, member in vars(cls).items():
+        if isinstance(member, type) and member.__qualname__ == f"{cls.__qualname__}.{name}":
+            remember_names(member, frame)
+
+
+# What each class's own annotations stand for. Not where one of them names nothing, for that may be defined later.
+_found: WeakKeyDictionary[type, Mapping[str, Any]] = WeakKeyDictionary()
+
+
+def own_annotations(cls: type) -> Mapping[str, Any]:
+    """What a class itself annotates, resolved; as it is written, where it names nothing."""
+    return _own(cls)[0]
+
+
+def class_annotations(cls: type) -> Mapping[str, Any]:
+    """As ``own_annotations``, of a class and its bases."""
+    return _of_class(cls)[0]
+
+
+def field_types(cls: type, args: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """The resolved annotations of a class's fields, type variables replaced by ``args``.
+
+    Raises ``NameError`` for an annotation that names nothing.
+    """
+    found, missing = _of_class(cls)
+    for error in missing.values():
+        raise error
+    return _of_fields(cls, args, found)
+
+
+def known_field_types(cls: type, args: tuple[Any, ...] = ()) -> tuple[dict[str, Any], bool]:
+    """As ``field_types``, without the annotations that name nothing, which are counted; and whether these are all."""
+    found, missing = _of_class(cls)
+    for name, error in missing.items():
+        _stats.count_not_possible(f"annotation of {cls.__name__}.{name} not checked: {error}")
+    known = {name: hint for name, hint in found.items() if name not in missing}
+    return _of_fields(cls, args, known), not missing
+
+
+def are_resolved(cls: type) -> bool:
+    """Whether each annotation of a class stands for something by now."""
+    return not _of_class(cls)[1]
+
+
+def substituted(hint: Any, replaced: Mapping[Any, Any]) -> Any:
+    """An annotation with its type variables replaced."""
+    if hint in replaced:
+        return replaced[hint]
+    parameters = getattr(hint, "__parameters__", ())
+    if parameters:
+        return hint[tuple(replaced.get(p, p) for p in parameters)]
+    return hint
+
+
+def _of_fields(cls: Any, args: tuple[Any, ...], found: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = getattr(cls, "__parameters__", ())
+    replaced = dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
+    names = [name for name in field_names(cls) if name in found]
+    return {name: substituted(found[name], replaced) if replaced else found[name] for name in names}
+
+
+def _of_class(cls: type) -> tuple[dict[str, Any], dict[str, NameError]]:
+    """The annotations of a class and its bases, and why some of them are left as they are written."""
+    found: dict[str, Any] = {}
+    missing: dict[str, NameError] = {}
+    for base in reversed(cls.__mro__):
+        hints, errors = _own(base)
+        for name in hints:
+            missing.pop(name, None)
+        found.update(hints)
+        missing.update(errors)
+    return found, missing
+
+
+def _own(cls: type) -> tuple[Mapping[str, Any], Mapping[str, NameError]]:
+    if "__shardtypes_fields__" in vars(cls):  # of the stacked form of another class
+        return vars(cls)["__shardtypes_fields__"], {}
+    known = _found.get(cls)
+    if known is not None:
+        return known, {}
+    found: dict[str, Any] = {}
+    missing: dict[str, NameError] = {}
+    for name, annotation in _written(cls).items():
+        try:
+            found[name] = _evaluated(cls, annotation)
+        except _UNKNOWN as error:
+            found[name] = annotation
+            missing[name] = NameError(str(error))
+    if not missing:
+        _found[cls] = found
+    return found, missing
+
+
+def _written(cls: type) -> dict[str, Any]:
+    """What a class itself annotates, as it is written."""
+    if cls.__module__ == "builtins":
+        return {}
+    if sys.version_info < (3, 14):
+        found = vars(cls).get("__annotations__", {})
+        return dict(found) if isinstance(found, Mapping) else {}
+    import annotationlib  # type: ignore[import-not-found,unused-ignore]  # Python 3.14 and later
+
+    return dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
+
+
+def _evaluated(cls: type, annotation: Any) -> Any:
+    module = sys.modules.get(cls.__module__)
+    holder = type(cls.__name__, (), {"__annotations__": {"": annotation}, "__module__": cls.__module__})
+    names = {**vars(module)} if module is not None else {}
+    local_names = {**_local_names.get(cls, {}), **vars(cls), cls.__name__: cls}
+    return typing.get_type_hints(holder, names, local_names, include_extras=True)[""]

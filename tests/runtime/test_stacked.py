@@ -1,0 +1,174 @@
+"""``Array['layers', T]``: the class is found again wherever it goes, and says what its fields are."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import sys
+import typing
+from abc import ABC
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import cloudpickle
+import jax
+import jax.numpy as jnp
+import pytest
+from typeguard import TypeCheckError
+
+import shardtypes as st
+from shardtypes import Array, f32, i32, pytree_dataclass
+from tests.support import run_python
+
+T = TypeVar("T")
+
+
+@pytree_dataclass
+class Layer:
+    w: f32["M F"]
+    b: f32["F"] | None = None
+    name: str = dataclasses.field(default="x", metadata={"static": True})
+
+    def total(self) -> Any:
+        return self.w.sum()
+
+
+@pytree_dataclass(frozen=True)
+class Frozen(ABC):
+    w: f32["M F"]
+
+
+@pytree_dataclass
+class Pair(Generic[T]):
+    x: T
+    y: i32["Q"]
+
+
+@pytree_dataclass
+class Block:
+    one: Layer
+    many: list[Layer]
+
+
+Layers = Array["layers", Layer]
+
+
+@pytree_dataclass
+class Grown(Layers):
+    z: f32["Z"] | None = None
+
+
+W, B = jnp.ones((4, 2, 3)), jnp.ones((4, 3))
+VALUES: dict[str, Any] = {
+    "layers": Layers(w=W, b=B, name="q"),
+    "frozen": Array["layers/t", Frozen](w=W),
+    "generic": Array["layers", Pair[f32["A"]]](x=B, y=B.astype(int)),
+    "nested": Array["layers", Block](one=Layers(w=W), many=[Layers(w=W, b=B)]),
+    "twice": Array["steps", Array["layers", Layer]](w=W[None]),
+    "any rank": Array["... n", Layer](w=W),
+    "subclass": Grown(w=W, z=jnp.ones(2)),
+}
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "oldest pickle": lambda x: pickle.loads(pickle.dumps(x, 0)),
+    "cloudpickle": lambda x: pickle.loads(cloudpickle.dumps(x)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+def same(a: Any, b: Any) -> bool:
+    equal = jax.tree.map(lambda x, y: bool((x == y).all()), a, b)
+    return type(a) is type(b) and jax.tree.structure(a) == jax.tree.structure(b) and all(jax.tree.leaves(equal))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", VALUES)
+def test_it_is_copied(name: str, way: str) -> None:
+    value, send = VALUES[name], WAYS[way]
+    assert send(type(value)) is type(value) and same(send(value), value)
+    assert send([type(value), value])[0] is type(value)
+    assert send(list[type(value)]) == list[type(value)]
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps], ids=["pickle", "cloudpickle"])
+def test_it_reaches_another_process(tmp_path: Path, dumps: Callable[[Any], bytes]) -> None:
+    (tmp_path / "stacked_model.py").write_text(
+        "from shardtypes import Array, f32, pytree_dataclass\n"
+        "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n"
+        "Layers = Array['... layers/t', Layer]\n"
+    )
+    program = tmp_path / "reads.py"
+    program.write_text(
+        "import pickle, sys, jax\nsys.path.insert(0, sys.argv[1])\n"
+        "kind, value = pickle.load(open(sys.argv[1] + '/sent', 'rb'))\nimport stacked_model\n"
+        "assert kind is stacked_model.Layers is type(value), kind\n"
+        "assert [leaf.shape for leaf in jax.tree.leaves(value)] == [(4, 2, 3)]\nprint(kind.__annotations__)\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        import stacked_model  # type: ignore[import-not-found,unused-ignore]
+
+        (tmp_path / "sent").write_bytes(dumps((stacked_model.Layers, stacked_model.Layers(w=W))))
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("stacked_model", None)
+    done = run_python(str(program), str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "{'w': f32['... layers/t M F']}\n"), done.stderr
+
+
+def test_its_fields_are_the_stacked_ones_wherever_one_asks() -> None:
+    wanted = {"w": f32["layers M F"], "b": f32["layers F"] | None, "name": str}
+    assert {field.name: field.type for field in dataclasses.fields(Layers)} == wanted
+    assert typing.get_type_hints(Layers) == Layers.__annotations__ == wanted
+    assert {name: p.annotation for name, p in inspect.signature(Layers).parameters.items()} == wanted
+    assert typing.get_type_hints(Layer)["w"] == f32["M F"]  # the class itself is as it was
+    assert dataclasses.fields(Layers)[2].metadata == {"static": True} and Layers(w=W).name == "x"
+    assert typing.get_type_hints(Grown) == {**wanted, "z": f32["Z"] | None}
+    assert typing.get_type_hints(Array["n", Pair[f32["A"]]]) == {"x": f32["n A"], "y": i32["n Q"]}
+    assert typing.get_type_hints(Array["n", Block]) == {"one": Array["n", Layer], "many": list[Array["n", Layer]]}
+    assert typing.get_type_hints(Array["s", Layers])["w"] == f32["s layers M F"]
+
+
+def test_names_equality_and_methods() -> None:
+    assert Layers.__name__ == Layers.__qualname__ == "Layer['layers']" and Layers.__module__ == __name__
+    assert repr(Layers) == f"<class '{__name__}.Layer['layers']'>"
+    assert repr(Layers(w=1, b=2)) == "Layer['layers'](w=1, b=2, name='x')"
+    assert Layers(w=1) == Layers(w=1) != Layers(w=2) and Layers(w=1) != Layer(w=1)
+    assert issubclass(Layers, Layer) and Array["layers ", Layer] is Layers is Array[b"layers", Layer]
+    assert Layers(w=W).total() == 24 and dataclasses.replace(Layers(w=W), b=B).b is B
+    assert hash(Layers) == hash(Array["layers", Layer])
+    assert jax.tree.map(lambda x: x.shape, Layers(w=W)) == Layers(w=(4, 2, 3))
+
+
+def test_it_is_checked_as_what_it_says() -> None:
+    @st.typechecked
+    def f(p: Layers) -> f32["layers"]:
+        return p.w.sum((1, 2))
+
+    f(Layers(w=W, b=B))
+    for wrong in (Layers(w=W, b=B[:3]), Layers(w=W[0])):
+        with pytest.raises(TypeCheckError, match=r"parameter 'p', field '[wb]'"):
+            f(wrong)
+    with pytest.raises(TypeCheckError, match="not an instance"):
+        f(Layer(w=W[0]))
+
+
+def test_a_class_that_is_checked_where_it_is_made_is_so_when_stacked() -> None:
+    @st.typechecked
+    @pytree_dataclass
+    class Checked:
+        w: f32["M F"]
+        b: f32["F"]
+
+    stacked = Array["layers", Checked]
+    stacked(w=W, b=B)
+    Checked(w=W[0], b=B[0])
+    with pytest.raises(st.ShapeError, match=r"Checked\['layers'\]: field 'b': dimension 0 is 3, expected layers = 4"):
+        stacked(w=W, b=B[:3])
+    with pytest.raises(st.ShapeError, match="field 'w': expected 2 dimensions, got 3"):
+        Checked(w=W, b=B[0])
