@@ -275,7 +275,9 @@ def settle(table: Table) -> None:
             waiting.append(item)
             continue
         want = _computed(item.size, table)
-        if want != item.actual:
+        if want != item.actual and item.own:
+            count_own_name(str(item.size), item.actual, want, item.binding)
+        elif want != item.actual:
             table.deferred.clear()
             said = messages.size_differs(
                 item.binding.dim or 0, _shown(item.size, want), item.actual, item.declared, str(item.actual)
@@ -290,9 +292,31 @@ def abandon(table: Table, names: Collection[str] | None = None) -> None:
     """Count expressions that never could be compared, at the end of a call; or those that await one of ``names``."""
     waiting: list[Deferred] = []
     for item in table.deferred:
+        if item.own:
+            waiting += [item] * (names is not None)  # a name that nothing else has
+            continue
         missing = sorted(name for name in item.size.symbols if name not in table.sizes)
         if names is not None and not any(name in names for name in missing):
             waiting.append(item)
             continue
         _stats.count_not_possible(f"size {item.size} not compared: {', '.join(missing)} is not bound")
     table.deferred[:] = waiting
+
+
+def leave_own_names(own: Table, table: Table, site: Site, owner: str) -> None:
+    """Compare the names of a value that are its own with those of the call: they may stand for other sizes."""
+    binding = Binding(Site(f"{site}, names of {owner}", ""), None)
+    inside = [item for item in own.deferred if item.own]
+    abandon(own)
+    mine = [Deferred(Size.of(name), size, binding, "", False, own=True) for name, size in own.sizes.items()]
+    for item in (*inside, *mine):
+        if item not in table.deferred:
+            table.deferred.append(item)
+    settle(table)
+
+
+def count_own_name(name: str, size: Any, other: Any, binding: Binding) -> None:
+    """Count a name that means one size inside of a value and another one in the call that it is given to."""
+    _stats.count_not_possible(
+        f"{binding.site.function}: {name} is {size} there and {other} outside, which may be meant"
+    )

@@ -19,6 +19,7 @@ from typing import Any
 from typeguard import TypeCheckError, TypeCheckMemo
 
 from shardtypes import _stats
+from shardtypes.array_check import leave_own_names
 from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
 from shardtypes.fields import (
     class_annotations,
@@ -229,7 +230,13 @@ def _unpacked(part: Any) -> tuple[Any, ...] | None:
 def _compile_dataclass(
     annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
 ) -> Checker:
-    """A dataclass of any kind, or a class of attrs; what its bases are said to hold is checked too."""
+    """A dataclass of any kind, or a class of attrs; what its bases are said to hold is checked too.
+
+    A ``pytree_dataclass`` speaks of the sizes of the call. Of the others there may be several in one: one names what
+    it holds by itself.
+    """
+    shared = any(is_pytree_dataclass(part) for part in base.__mro__)
+    of_arguments = _fields_of_arguments(base) if args else set()  # named where the class is
     checks = _field_checks(base, args, compile_part)
     bases = [compile_part(part, memo) for part in _generic_bases(base, args) if holds_arrays(part)]
     name_of_class = f"{base.__module__}.{base.__qualname__}"
@@ -238,19 +245,28 @@ def _compile_dataclass(
         __tracebackhide__ = True
         if not isinstance(value, base):
             raise TypeCheckError(f"is not an instance of {name_of_class}")
-        for check in bases:
-            check(value, table, view, site)
         under_way = _values_under_way()
         if any(value is other for other in under_way):  # it holds itself
             return
+        names = table if shared else type(table)(table.code)
+        for check in bases:
+            check(value, names, view, site)
         under_way.append(value)
         try:
             for name, check in checks(site).items():
-                _check_field(check, value, name, base, table, view, site)
+                _check_field(check, value, name, base, table if name in of_arguments else names, view, site)
         finally:
             under_way.pop()
+        if not shared:
+            leave_own_names(names, table, site, base.__name__)
 
     return check_fields
+
+
+def _fields_of_arguments(base: type) -> set[str]:
+    """The fields whose types have type variables in them."""
+    hints = class_annotations(base).items()
+    return {name for name, hint in hints if isinstance(hint, typing.TypeVar) or getattr(hint, "__parameters__", ())}
 
 
 def _check_field(check: Checker, value: Any, name: str, base: type, table: Table, view: View, site: Site) -> None:

@@ -75,6 +75,7 @@ class Deferred:
     binding: Binding
     declared: str
     broadcast: bool
+    own: bool = False  # of a value whose names are its own: counted where it differs, and never an error
 
 
 class Table:

@@ -31,9 +31,8 @@ def load(folder: Path, source: str, way: str) -> Any:
     if not way.endswith("typechecked"):
         decorator = "checked = lambda target: target\n"
     future = "from __future__ import annotations\n"  # which stays the first statement
-    source = source.lstrip("\n")
-    first, rest = (future, source.removeprefix(future)) if source.startswith(future) else ("", source)
-    (folder / f"{name}.py").write_text(f"{first}{decorator}{rest}")
+    before, first, rest = source.partition(future) if future in source else ("", "", source)
+    (folder / f"{name}.py").write_text(f"{before}{first}{decorator}{rest}")
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     linecache.checkcache()

@@ -170,10 +170,10 @@ KINDS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
     "generic class": ("BoxOf[f32['N']]", lambda m, x: m.BoxOf(x), "count"),
     "protocol": ("HasX", lambda m, x: m.BoxOf(x), "alarm"),
     "protocol with methods": ("Applies", lambda m, x: m.Applier(x), "count"),
-    "plain dataclass": ("Plain", lambda m, x: m.Plain(x), "alarm"),
-    "dataclass of a generic one": ("OfArrays", lambda m, x: m.OfArrays(x), "alarm"),
+    "plain dataclass": ("Plain", lambda m, x: m.Plain(x), "own"),
+    "dataclass of a generic one": ("OfArrays", lambda m, x: m.OfArrays(x), "own"),
     "generic plain dataclass": ("PlainOf[f32['N']]", lambda m, x: m.PlainOf(x), "alarm"),
-    "dataclass that is named before it is defined": ("Early", lambda m, x: m.Early(m.Late(x)), "alarm"),
+    "dataclass that is named before it is defined": ("Early", lambda m, x: m.Early(m.Late(x)), "own"),
     "attribute of a class": ("Parent", lambda m, x: m.Parent(), "count"),
 }  # fmt: skip
 if sys.version_info >= (3, 12):
@@ -201,8 +201,9 @@ def test_each_array_in_a_value_is_checked_or_counted(module: Any, kind: str, rol
     _, make, expected = KINDS[kind]
     function = getattr(module, f"{role}{NUMBERED[kind]}")
     x = jnp.ones(3)
-    assert outcome(lambda: function(x, make(module, x))) == ("silence" if expected == "alarm" else "count")
-    assert outcome(lambda: function(x, make(module, jnp.ones(4)))) == expected
+    checked = expected in ("alarm", "own")  # names that are the value's own are compared, and may differ
+    assert outcome(lambda: function(x, make(module, x))) == ("silence" if checked else "count")
+    assert outcome(lambda: function(x, make(module, jnp.ones(4)))) == expected.replace("own", "count")
 
 
 @pytest.mark.parametrize("kind", ["list", "tuple", "dict", "Sequence", "named tuple", "typed dict", "dataclass"])
