@@ -266,7 +266,9 @@ def _compile_dataclass(
 def _fields_of_arguments(base: type) -> set[str]:
     """The fields whose types have type variables in them."""
     hints = class_annotations(base).items()
-    return {name for name, hint in hints if isinstance(hint, typing.TypeVar) or getattr(hint, "__parameters__", ())}
+    return {
+        name for name, hint in hints if isinstance(hint, typing.TypeVar) or bool(getattr(hint, "__parameters__", ()))
+    }
 
 
 def _check_field(check: Checker, value: Any, name: str, base: type, table: Table, view: View, site: Site) -> None:
