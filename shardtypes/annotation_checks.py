@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.export
 from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo
 from typeguard._checkers import check_type_internal
 
@@ -57,6 +58,8 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
             try:
                 check_type_internal(value, annotation, memo)
             except TypeCheckError as error:
+                if jax.export.is_symbolic_dim(value):  # it stands for an integer
+                    return
                 if getattr(error, "site", None) is None:
                     error.append_path_element(str(site))
                 error.__traceback__ = None  # the way through typeguard tells nobody anything

@@ -39,6 +39,40 @@ def unbound_axis(error: Exception | None) -> str | None:
     return found[1] if found else None
 
 
+_NO_MESH = re.compile(r"needs a mesh|non-empty mesh|context mesh cannot be empty|not under a mesh context|no mesh")
+_MISSING_AXIS = re.compile(r"Resource axis: (\w+) of|specs refers to '(\w+)'|mesh has no axis '(\w+)'")
+
+
+def needs_mesh(error: Exception | None) -> bool:
+    """Whether there is an error because no mesh is in force."""
+    return isinstance(error, (ValueError, RuntimeError)) and _NO_MESH.search(str(error)) is not None
+
+
+def missing_axes(error: Exception | None) -> list[str]:
+    """The axes that the mesh in force lacks, if that is the error."""
+    return [next(filter(None, found)) for found in _MISSING_AXIS.findall(str(error))]
+
+
+def auto_axes_refused(error: Exception | None) -> bool:
+    """Whether Explicit axes were needed."""
+    return isinstance(error, ValueError) and "AxisType.Auto" in str(error)
+
+
+def user_place(error: BaseException | None) -> tuple[str, int] | None:
+    """File and line of the user's code, the innermost, at which an error was raised."""
+    tb = error.__traceback__ if error is not None else None
+    place = None
+    while tb is not None:
+        module = str(tb.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module not in _NOT_USERS:
+            place = tb.tb_frame.f_code.co_filename, tb.tb_lineno
+        tb = tb.tb_next
+    return place
+
+
+_NOT_USERS = ("jax", "jaxlib", "numpy", "einops", "shardtypes", "typeguard", "functools", "contextlib")
+
+
 def why_uncertain(error: Exception | None) -> str | None:
     """Why an error says nothing certain about the annotations; None where it does."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__

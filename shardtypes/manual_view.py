@@ -13,12 +13,14 @@ import jax
 
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
+from shardtypes.checked import display_name
 from shardtypes.errors import ShardingError
 from shardtypes.layouts import Axes, Layout, axes_of_spec
 from shardtypes.mapped_arguments import argument_layout
 from shardtypes.meshes import View, axes_of_type, format_mesh, mesh_sizes, pending_axes, varying_axes
 from shardtypes.scopes import Site
 from shardtypes.sharding_check import Claim, axes_in, claims, compare_named, count_agreement, difference, unknown_axis
+from shardtypes.trace_forms import innermost
 
 if TYPE_CHECKING:
     from shardtypes.array_check import ArraySpec
@@ -37,6 +39,9 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         raise difference(spec, unknown, value, view.mesh, site)
     large = frozenset(a for a in view.manual if sizes[a] > 1)
     found = argument_layout(value)
+    if found is not None and not spec.shape.axes and _is_helper(site, found.function):
+        _stats.count_not_possible("inside shard_map: an annotation without axes, of a function that sees one shard")
+        return
     exact = large & found.axes if found is not None else frozenset()
     if found is not None:
         _check_argument(spec, declared, found.dims, exact, value, view, site)
@@ -62,6 +67,12 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     _check_partial(spec, aval, declared, view, value, site)
     if _stats.recording:
         count_agreement(spec, sizes, site)
+
+
+def _is_helper(site: Site, mapped: Any) -> bool:
+    """Whether a place is in another function than the one that ``shard_map`` maps: one written for single devices says
+    nothing of axes."""
+    return mapped is not None and bool(site.function) and site.function != display_name(innermost(mapped))
 
 
 def _check_argument(

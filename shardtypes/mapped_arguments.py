@@ -19,10 +19,12 @@ from shardtypes.layouts import Axes, axes_of_spec
 
 @dataclass(frozen=True, slots=True)
 class ArgumentLayout:
-    """``dims`` are the axes of each dimension, major to minor; of other axes than ``axes`` nothing is said."""
+    """``dims`` are the axes of each dimension, major to minor; of other axes than ``axes`` nothing is said.
+    ``function`` is the one that is mapped, None where this JAX does not tell."""
 
     dims: tuple[Axes, ...]
     axes: frozenset[str]
+    function: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class _Call:
     given: Sequence[Any]
     specs: Sequence[Any]
     axes: frozenset[str]
+    function: Any
 
 
 def argument_layout(value: Any) -> ArgumentLayout | None:
@@ -43,7 +46,7 @@ def argument_layout(value: Any) -> ArgumentLayout | None:
     for under in layers(value):
         found = _look_up(under.value, calls)
         if found is not None:
-            return ArgumentLayout(under.example(found.dims), found.axes)
+            return ArgumentLayout(under.example(found.dims), found.axes, found.function)
     return None
 
 
@@ -57,9 +60,9 @@ def _look_up(value: Any, calls: Sequence[_Call]) -> ArgumentLayout | None:
                 return None
             outer = _look_up(given, calls[at + 1 :])  # what it was split over already is major
             if outer is None:
-                return ArgumentLayout(dims, call.axes)
+                return ArgumentLayout(dims, call.axes, call.function)
             both = tuple(major + minor for major, minor in zip(outer.dims, dims, strict=True))
-            return ArgumentLayout(both, outer.axes | call.axes)
+            return ArgumentLayout(both, outer.axes | call.axes, call.function)
     return None
 
 
@@ -76,6 +79,6 @@ def _calls(frame: types.FrameType | None) -> Iterator[_Call]:
                 given, specs, mesh = names.get("dyn_args", ()), names.get("in_specs_flat", ()), names.get("mesh")
                 axes = frozenset(names.get("axis_names", ())) - frozenset(getattr(mesh, "manual_axes", ()))
                 if len(inside) == len(given) == len(specs):
-                    yield _Call(inside, given, specs, axes)
+                    yield _Call(inside, given, specs, axes, names.get("f"))
                 inside = None
         frame = frame.f_back
