@@ -39,11 +39,12 @@ def checks_in_place(f: Any) -> Iterator[tuple[str, ...]]:
     Yields what is not checked, in words.
     """
     with _lock, contextlib.ExitStack() as undo:
-        functions = [(function, checked) for function, checked in reached(f) if not _is_hooked(function)]
-        left = [words for function, checked in functions if (words := _check(function, checked, undo))]
+        functions = reached(f)
+        by_hook = {id(function.__globals__) for function, _ in functions if _HOOKED in function.__globals__}
+        left = [_check(function, checked, id(function.__globals__) in by_hook, undo) for function, checked in functions]
         token = _active.set(True)
         undo.callback(_active.reset, token)
-        yield tuple(left)
+        yield tuple(filter(None, left))
 
 
 def reached(f: Any) -> list[tuple[types.FunctionType, bool]]:
@@ -109,19 +110,15 @@ def _holder(function: types.FunctionType) -> Any:
     return found if isinstance(found, type) else None
 
 
-def _is_hooked(function: types.FunctionType) -> bool:
-    """Whether the import hook has put checks into its module."""
-    return _HOOKED in function.__globals__
-
-
 def _is_typeguards(code: types.CodeType) -> bool:
     return any(name.startswith("check_argument_types") for name in code.co_names)
 
 
-def _check(function: types.FunctionType, is_checked: bool, undo: contextlib.ExitStack) -> str:
-    """Have a function run its checked form; says what is not checked."""
+def _check(function: types.FunctionType, is_checked: bool, is_hooked: bool, undo: contextlib.ExitStack) -> str:
+    """Have a function run its checked form; says what is not checked. Modules that the import hook has loaded have the
+    checks of variables already."""
     own = function.__code__
-    code = _with_checks(own)
+    code = own if is_hooked else _with_checks(own)
     left = ""
     if code.co_freevars != own.co_freevars:
         code, left = own, f"annotations of local variables of {display_name(function)} were not checked"

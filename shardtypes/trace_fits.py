@@ -142,4 +142,4 @@ def closed(pool: frozenset[int]) -> frozenset[int]:
     for _ in range(3):
         products |= {a * b for a in products for b in pool if a * b < _LARGEST}
     quotients = {a // b for a in products for b in pool | {2} if a % b == 0}
-    return frozenset(products | quotients)
+    return frozenset(number for number in products | quotients if number > 1)

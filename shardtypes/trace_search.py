@@ -53,6 +53,7 @@ class Trial:
     error: Exception | None = None
     result: Any = None
     needs: tuple[str, ...] = ()
+    few: bool = False
 
 
 @dataclass
@@ -70,6 +71,11 @@ class Search:
     def of(self, outcome: str) -> list[Trial]:
         """The trials with this outcome."""
         return [trial for trial in self.trials if trial.outcome == outcome]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it holds nowhere, or only for a few sizes of some name, and runs for others that break it."""
+        return all(trial.few for trial in self.of("holds")) and bool(self.of("broken") or not self.of("holds"))
 
     @property
     def proved(self) -> bool:
@@ -99,10 +105,10 @@ class Search:
             return
         self._follow_paths()
         for series in (COMPOSITES, CHAIN):
-            if not self.of("holds"):
+            if self.wrong:
                 self._try(sizes, series)
                 self._try(sizes, series, backwards=True)
-        if not self.of("holds"):
+        if self.wrong:
             self._fit(Fitter(pool, fields, [path.sizes for path in self.paths] or [sizes]))
 
     def _follow_paths(self) -> None:
@@ -123,7 +129,7 @@ class Search:
         known = next((trial for trial in self.trials if trial.sizes == numbers), None)
         if known is not None:
             return known
-        trial = replace(attempt(self.call, numbers), needs=sizes.needs)
+        trial = replace(attempt(self.call, numbers), needs=sizes.needs, few=sizes.few)
         self.trials.append(trial)
         return trial
 

@@ -34,11 +34,12 @@ class Inexpressible(Exception):
 @dataclass(frozen=True)
 class Sizes:
     """What each name's size is made of. ``needs`` says in words what was built in, ``open`` that it is built in for
-    one size out of several."""
+    one size out of several, ``few`` that only a few sizes of some name satisfy it."""
 
     named: Mapping[str, Size]
     needs: tuple[str, ...] = ()
     open: bool = False
+    few: bool = False
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -96,7 +97,7 @@ class Sizes:
                 if others.constant < 1:
                     return None
                 only = replace(self._with(symbol, others), needs=words)
-                return replace(only, open=self.open or others.constant > 1)
+                return replace(only, open=self.open or others.constant > 1, few=True)
         raise Inexpressible(words[-1])
 
     def pinned(self, what: Size, value: int) -> Sizes | None:
@@ -104,7 +105,8 @@ class Sizes:
         symbol = what.symbol_name
         if symbol is None or value < 1:
             return None
-        return replace(self._with(symbol, Size.const(value)), needs=(*self.needs, f"{self._words(what)} = {value}"))
+        words = f"{self._words(what)} = {value}"
+        return replace(self._with(symbol, Size.const(value)), needs=(*self.needs, words), few=True)
 
     def _with(self, symbol: str, made: Size) -> Sizes:
         return replace(self, named={name: size.substitute({symbol: made}) for name, size in self.named.items()})

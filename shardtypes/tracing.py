@@ -33,7 +33,7 @@ from shardtypes.certainty import (
 from shardtypes.checked import _MISSING, _closure, _globals, display_name
 from shardtypes.checks_in_place import checks_in_place, reached
 from shardtypes.dtypes import shape_of_type
-from shardtypes.errors import ShardTypeError
+from shardtypes.errors import ShapeStringError, ShardTypeError
 from shardtypes.lang import Shape, format_witness
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.trace_arguments import (
@@ -105,6 +105,8 @@ def _trace(
     name = display_name(innermost(f))
     try:
         calls = combinations(arguments_of(f, examples, named))
+    except ShapeStringError as error:
+        return Verdict(False, f"{name}: {error}", error=error)
     except (CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
     if len(calls) == 1:
@@ -200,7 +202,7 @@ def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
         search.run(sizes_of(symbols, factors, fixed), _pool(call), _field_names(call.parameters))
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
-    if search.of("holds"):
+    if not search.wrong:
         return _mixed(name, search) if search.of("broken") else _right(name, search)
     verdict = _wrong(name, search)
     guessed = ", ".join(_guessed(call))
