@@ -25,6 +25,7 @@ _SHAPE_RULES = (
     "jax._src.scipy",
     "jax._src.util",
     "numpy",
+    "opt_einsum",
 )
 #: What a result that leaves ``shard_map`` unreduced raises there, on every mesh that has the axis.
 _SHARD_MAP, _UNREDUCED = "jax._src.shard_map", "require replication"
@@ -70,7 +71,7 @@ def user_place(error: BaseException | None) -> tuple[str, int] | None:
     return place
 
 
-_NOT_USERS = ("jax", "jaxlib", "numpy", "einops", "shardtypes", "typeguard", "functools", "contextlib")
+_NOT_USERS = ("jax", "jaxlib", "numpy", "einops", "opt_einsum", "shardtypes", "typeguard", "functools", "contextlib")
 
 
 def why_uncertain(error: Exception | None) -> str | None:

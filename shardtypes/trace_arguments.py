@@ -22,7 +22,7 @@ from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.lang import Shape
 from shardtypes.partition_specs import map_type
 from shardtypes.pytrees import field_types, is_pytree_dataclass, is_static
-from shardtypes.trace_forms import innermost
+from shardtypes.trace_forms import bound_arguments, example_of, innermost
 from shardtypes.trace_guesses import CannotTell, Guess, guess_of, of_defaults
 
 
@@ -204,7 +204,14 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
                     if dim.kind == "size" and dim.size is not None and dim.size.symbol_name is not None:
                         found.setdefault(dim.size.symbol_name, size)
 
-    given = [(a.annotation, a.value) for a in parameters if a.value is not _MISSING and a.annotation is not _MISSING]
+    given = [
+        (a.annotation, example_of(f, at if a.is_positional else None, a.value))
+        for at, a in enumerate(parameters)
+        if a.value is not _MISSING and a.annotation is not _MISSING
+    ]
+    inner = innermost(f)
+    hints = typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True)
+    given += [(hints[name], value) for name, value in bound_arguments(f).items() if name in hints]
     owner = getattr(f, "__self__", None)
     if owner is not None and is_pytree_dataclass(type(owner)):
         given.insert(0, (type(owner), owner))

@@ -47,14 +47,15 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Call:
-    """A function with its arguments, but for the sizes. ``keys`` are those of dictionaries, found as they are asked
-    for."""
+    """A function with its arguments, but for the sizes. ``more`` are the sizes of dimensions of any
+    number, ``keys`` those of dictionaries, found as they are asked for."""
 
     f: Callable[..., Any]
     parameters: list[Argument]
     mapped: list[Mapped]
     result: Any
     around: Surroundings = Surroundings()
+    more: tuple[int, ...] = ()
     keys: list[Any] = field(default_factory=list)
 
     def evaluate(self, sizes: Mapping[str, Any]) -> Any:
@@ -91,7 +92,9 @@ class Call:
         if argument.value is not _MISSING:
             return argument.value
         tree = map_type(
-            argument.annotation, lambda annotation: struct(annotation, sizes, self.around.mesh), many=self._many
+            argument.annotation,
+            lambda annotation: struct(annotation, sizes, self.around.mesh, self.more),
+            many=self._many,
         )
         at = position if argument.is_positional else None
         for mapping in self.mapped:
@@ -172,13 +175,14 @@ def _is_tree_of_arrays(value: Any) -> bool:
     return bool(leaves) and all(isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct, np.ndarray)) for leaf in leaves)
 
 
-def struct(annotation: ArrayType, sizes: Mapping[str, Any], mesh: Any) -> jax.ShapeDtypeStruct:
+def struct(annotation: ArrayType, sizes: Mapping[str, Any], mesh: Any, more: tuple[int, ...]) -> jax.ShapeDtypeStruct:
     """The abstract array of an annotation at these sizes, sharded as it says where the mesh has Explicit axes."""
     spec = array_spec(annotation)
-    dims = []
+    dims: list[Any] = []
     for dim in spec.shape.dims:
         if dim.kind == "variadic":
-            continue  # no dimensions is one of the ranks that it allows
+            dims += more
+            continue
         dims.append(3 if dim.size is None else dim.size.evaluate(sizes))
     if spec.dtype.name == "key":
         dtype: Any = jax.eval_shape(lambda: jax.random.key(0)).dtype

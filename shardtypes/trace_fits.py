@@ -20,6 +20,10 @@ from shardtypes.trace_sizes import Sizes
 # Numbers of a configuration, beyond which their products are not looked at.
 _MOST_NUMBERS = 24
 _LARGEST = 2**31
+# Numbers that small stand in every program: that one fits means little.
+_FEW = 4
+# So small are the sizes of dimensions that ``vmap`` maps, or that ``...`` stands for.
+_CHANCE = 8
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fitter:
-    """``pool``: the numbers of configurations; ``fields``: the names that only fields of dataclasses have; ``starts``:
-    the sizes to begin with, the best last."""
+    """``pool``: the numbers of configurations; ``direct`` and ``fields``: the names that only annotations of the
+    signature have, and those that only fields of dataclasses have; ``starts``: the sizes to begin with, the best last.
+    """
 
     pool: frozenset[int]
+    direct: frozenset[str]
     fields: frozenset[str]
     starts: list[Sizes]
 
@@ -56,9 +62,12 @@ class Fitter:
         for name, value in trial.sizes.items():
             if name in fit.fixed or fit.sizes.named[name].constant is not None:
                 continue
+            factor = fit.sizes.factor(name)
             for number in _in_place_of(value, said):
+                if number % factor:
+                    continue
                 fixed = {**fit.fixed, name: number}
-                if number in configured and number not in trial.sizes.values():
+                if number in configured and number > _FEW and number not in trial.sizes.values():
                     yield replace(fit, fixed=fixed)
                     continue
                 words = self._words(name, number, trial) if number % value else None
@@ -70,12 +79,17 @@ class Fitter:
         others = {other: size for other, size in trial.sizes.items() if other != name}
         same = next((other for other, size in others.items() if size == number), None)
         if same is not None:
-            one_is_field = (name in self.fields) != (same in self.fields)
-            return f"{name} = {same}" if one_is_field and trial.outcome == "refused" else None
+            kinds = {name, same}
+            one_of_each = bool(kinds & self.fields) and bool(kinds & self.direct)
+            return f"{name} = {same}" if one_of_each and trial.outcome == "refused" else None
         product = _product(number, others)
+        if product is None and trial.outcome == "refused":
+            product = next((f"{number // size}*{other}" for other, size in others.items() if number % size == 0), None)
         if product is not None:
             return f"{name} = {product}"
-        return f"{name} = {number}" if trial.outcome == "refused" else None
+        # Sizes of one shard are parts of sizes, and what is 1 broadcasts.
+        by_chance = number < _CHANCE or any(size % number == 0 for size in others.values())
+        return f"{name} = {number}" if trial.outcome == "refused" and not by_chance else None
 
 
 def _numbers_in(error: Exception | None) -> list[int]:
@@ -102,7 +116,7 @@ def _product(number: int, sizes: Mapping[str, int]) -> str | None:
                 return "*".join([str(number // whole), *names])
             if whole % number == 0 and whole // number < min(sizes.values()):
                 return f"{'*'.join(names)}/{whole // number}"
-    return next((f"{number // size}*{name}" for name, size in sizes.items() if number % size == 0), None)
+    return None
 
 
 # --- configurations -----------------------------------------------------------------------------------------------

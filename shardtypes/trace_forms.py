@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -59,20 +60,53 @@ class Mapping:
 
     def unmapped(self, position: int | None, tree: Any) -> Any:
         """The tree of an argument with the mapped dimension put into its arrays."""
-        axes: Any = 0
-        if position is not None:
-            axes = self.in_axes
+        return self._each(self._leaf, position, tree)
+
+    def example(self, position: int | None, tree: Any) -> Any:
+        """The shapes of one example of an argument, without the mapped dimension."""
+        return self._each(_without, position, tree)
+
+    def _each(self, change: Callable[[Any, int | None], Any], position: int | None, tree: Any) -> Any:
+        axes: Any = 0 if position is None else self.in_axes
         if isinstance(axes, (tuple, list)):
             axes = axes[(position or 0) + self.bound]
         leaves, structure = jax.tree.flatten(tree)
         each = flatten_axes("in_axes", structure, axes)
-        return jax.tree.unflatten(structure, [self._leaf(leaf, axis) for leaf, axis in zip(leaves, each, strict=True)])
+        return jax.tree.unflatten(structure, [change(leaf, axis) for leaf, axis in zip(leaves, each, strict=True)])
 
     def _leaf(self, leaf: jax.ShapeDtypeStruct, axis: int | None) -> jax.ShapeDtypeStruct:
         if axis is None:
             return leaf
         at = axis if axis >= 0 else axis + len(leaf.shape) + 1
         return jax.ShapeDtypeStruct((*leaf.shape[:at], self.size(), *leaf.shape[at:]), leaf.dtype)
+
+
+def _without(leaf: Any, axis: int | None) -> Any:
+    if axis is None or not getattr(leaf, "shape", ()):
+        return leaf
+    at = axis % len(leaf.shape)
+    return jax.ShapeDtypeStruct((*leaf.shape[:at], *leaf.shape[at + 1 :]), leaf.dtype)
+
+
+def bound_arguments(f: Any) -> dict[str, Any]:
+    """What ``partial`` gives the function beneath, by name: of arrays the shapes of one example."""
+    found: dict[str, Any] = {}
+    for layer in layers(f):
+        if isinstance(layer, functools.partial):
+            signature = inspect.signature(layer.func)
+            given = signature.bind_partial(*layer.args, **layer.keywords).arguments
+            positions = {name: at for at, name in enumerate(signature.parameters)}
+            for name, value in given.items():
+                position = positions[name] if name not in layer.keywords else None
+                found.setdefault(name, example_of(layer.func, position, value))
+    return found
+
+
+def example_of(f: Any, position: int | None, value: Any) -> Any:
+    """The shapes of one example of an argument of a function that ``vmap`` or ``pmap`` may map."""
+    for mapping in reversed(mappings(f)):
+        value = mapping.example(position, value)
+    return value
 
 
 def mappings(f: Any) -> list[Mapping]:

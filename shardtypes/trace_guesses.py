@@ -5,12 +5,13 @@ A guess is not the user's word: what fails with one is no failure, only not know
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shardtypes.checked import _MISSING
@@ -28,14 +29,40 @@ class Guess:
     """What makes a value of the sizes: a number, or an object whose numbers have the sizes that share their names."""
 
     hint: Any
+    used: set[str] = field(default_factory=set)
 
     def value(self, sizes: Mapping[str, Any]) -> Any:
-        """The value at these sizes."""
-        return _guessed(self.hint, "", sizes)
+        """The value at these sizes. It notes which of its fields a program reads."""
+        made = _guessed(self.hint, "", sizes)
+        return _watched(made, self.used) if dataclasses.is_dataclass(made) else made
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a program may depend on the guess: it is a number, or its fields were read."""
+        return bool(self.used) or not dataclasses.is_dataclass(_optional(self.hint) or self.hint)
 
     def words(self, names: Iterable[str]) -> str:
         """The value, with names in place of their sizes."""
-        return shown(self.value({name: _Name(name) for name in names}))
+        return shown(_guessed(self.hint, "", {name: _Name(name) for name in names}))
+
+
+def _watched(made: Any, used: set[str]) -> Any:
+    """The object, of a class that notes which fields are read; the class's own for one that cannot be derived from."""
+    names = {part.name for part in dataclasses.fields(made)}
+
+    class Watched(type(made)):  # type: ignore[misc]  # the class is known at run time only
+        def __getattribute__(self, name: str) -> Any:
+            if name in names:
+                used.add(name)
+            return super().__getattribute__(name)
+
+    watched = copy.copy(made)
+    try:
+        object.__setattr__(watched, "__class__", Watched)
+    except TypeError:  # such as one with slots
+        used.update(names)
+        return made
+    return watched
 
 
 class _Name(int):

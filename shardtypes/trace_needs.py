@@ -23,6 +23,8 @@ _FACTOR: Any = shape_poly._DimFactor
 _AS_NUMBER = ("__float__", "__int__", "__index__", "sqrt", "log", "log2", "log10", "exp", "ceil", "floor")
 _OPERATORS = ("add", "sub", "mul", "truediv")
 _WITH_FRACTION = tuple(f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r"))
+# No size is larger: JAX asks whether an index needs more than 32 bits.
+_LARGE = 2**24
 
 
 @dataclass
@@ -107,6 +109,9 @@ def _watch_comparisons(needs: Needs, replaced: contextlib.ExitStack) -> None:
         try:
             return bool(before(first, second, *rest))
         except shape_poly.InconclusiveDimensionOperation:
+            for index, side in enumerate((first, second)):
+                if isinstance(side, int) and side > _LARGE:
+                    return index == 0
             needs.compared = size_of(first), size_of(second)
             raise
 
@@ -179,4 +184,4 @@ def _asked_by_user() -> bool:
     """Whether the question comes from the user's code, not from JAX, which has a way of its own with such sizes."""
     frame: types.FrameType | None = sys._getframe(2)
     module = "" if frame is None else str(frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] not in ("jax", "jaxlib", "shardtypes", "numpy", "einops")
+    return module.partition(".")[0] not in ("jax", "jaxlib", "shardtypes", "numpy", "einops", "opt_einsum")

@@ -15,7 +15,7 @@ from jax import export
 from typeguard import TypeCheckError
 
 from shardtypes import _stats
-from shardtypes.certainty import user_place, why_uncertain
+from shardtypes.certainty import needs_mesh, unbound_axis, user_place, why_uncertain
 from shardtypes.lang import Size
 from shardtypes.switches import enabled
 from shardtypes.trace_calls import Call
@@ -65,7 +65,7 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     #: the equalities that it needs besides a configuration's, and a trial that has them
     only_where: tuple[str, ...] = ()
-    #: what a program says once sizes fit, if that is not about sizes
+    #: what a program lacks around it, where it says so once sizes fit
     beyond: Exception | None = None
 
     def of(self, outcome: str) -> list[Trial]:
@@ -93,9 +93,9 @@ class Search:
     def _failed(self) -> bool:
         return any(trial.outcome != "holds" for trial in self.trials)
 
-    def run(self, sizes: Sizes, pool: frozenset[int], fields: frozenset[str]) -> None:
+    def run(self, sizes: Sizes, pool: frozenset[int], direct: frozenset[str], fields: frozenset[str]) -> None:
         """Fill ``paths`` and ``trials``. ``pool`` are numbers of configurations, which a size may have to equal, and
-        ``fields`` the names that only fields of dataclasses have, which may be other words for a size."""
+        ``direct`` and ``fields`` the names of sizes that only the signature and only fields of dataclasses have."""
         self.paths = _explore(self.call, sizes)
         if isinstance(self.paths[-1].error, CannotTell):
             raise self.paths[-1].error
@@ -109,7 +109,7 @@ class Search:
                 self._try(sizes, series)
                 self._try(sizes, series, backwards=True)
         if self.wrong:
-            self._fit(Fitter(pool, fields, [path.sizes for path in self.paths] or [sizes]))
+            self._fit(Fitter(pool, direct, fields, [path.sizes for path in self.paths] or [sizes]))
 
     def _follow_paths(self) -> None:
         """Try numbers that have the needs of each path. JAX does not compare the elements of a reshape where sizes are
@@ -149,7 +149,7 @@ class Search:
                 if trial.outcome == "holds":
                     self.trials += [trial, attempt(self.call, made.numbers(PRIMES[1]))]
                     return
-                if why_uncertain(trial.error) is not None:
+                if unbound_axis(trial.error) is not None or needs_mesh(trial.error):
                     self.beyond = trial.error
                     return
                 if _says_other(trial.error, before.error):

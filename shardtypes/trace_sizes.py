@@ -21,7 +21,7 @@ PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 
 # With many divisors, for needs that were not seen.
 COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
 # Each divides all that follow.
-CHAIN = tuple(2**n for n in range(2, 14))
+CHAIN = tuple(2**n for n in range(3, 15))
 
 
 _A_LITTLE = 9
@@ -46,6 +46,10 @@ class Sizes:
         """The free symbols, in the order of the names."""
         found = dict.fromkeys(s for size in self.named.values() for s in sorted(size.symbols))
         return tuple(found)
+
+    def factor(self, name: str) -> int:
+        """What every size of a name is a multiple of."""
+        return math.gcd(*(count for _, count in self.named[name].terms))
 
     def numbers(self, series: Sequence[int], backwards: bool = False) -> dict[str, int]:
         """A size for each name, from numbers for the free symbols."""
@@ -73,7 +77,7 @@ class Sizes:
         if whole not in self.named.values():
             whole, divisor = what, by
         for symbol in sorted(what.symbols - by.symbols):
-            made = _multiple(what, by, symbol)
+            made = _multiple(what, by, symbol, rounded=whole not in self.named.values())
             if made is not None:
                 changed = self._with(symbol, made)
                 words = f"{self._words(divisor)} divides {self._words(whole)}"
@@ -130,8 +134,9 @@ def _fresh(symbol: str) -> str:
     return f"{symbol}_"
 
 
-def _multiple(what: Size, by: Size, symbol: str) -> Size | None:
-    """What the symbol must be made of for ``what`` to be a multiple of ``by``."""
+def _multiple(what: Size, by: Size, symbol: str, rounded: bool) -> Size | None:
+    """What the symbol must be made of for ``what`` to be a multiple of ``by``; where it is ``rounded`` up to one, as
+    in ``(n + d - 1) // d``, for ``n`` to be that."""
     new = Size.symbol(_fresh(symbol))
     if len(what.terms) == 1:
         content = what.terms[0][1]
@@ -140,8 +145,7 @@ def _multiple(what: Size, by: Size, symbol: str) -> Size | None:
     coefficient, others = _linear(what, symbol)
     if coefficient == 1 and others.constant is not None and by.constant is not None:
         divisor, rest = abs(by.constant), others.constant % abs(by.constant)
-        # `(n + d - 1) // d` rounds up what need not be rounded.
-        return divisor * new if rest == divisor - 1 else divisor * new - rest
+        return divisor * new if rounded and rest == divisor - 1 else divisor * new - rest
     return None
 
 

@@ -52,6 +52,8 @@ from shardtypes.trace_search import Search, Trial
 from shardtypes.trace_sizes import sizes_of
 
 _AXES_AT_MOST = 8
+# What stands for dimensions of any number.
+_MORE_DIMENSIONS = (), (5,), (5, 7)
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,18 @@ def _trace_call(
         shapes = list(shapes_of(parameters))
     except (CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
+    if not any(shape.variadic is not None for shape in shapes):
+        return _surrounded(name, call, fixed, shapes, mesh)
+    verdicts = [_surrounded(name, replace(call, more=more), fixed, shapes, mesh) for more in _MORE_DIMENSIONS]
+    if len({verdict.ok for verdict in verdicts}) == 1:
+        return max(verdicts, key=lambda verdict: not verdict.proved)
+    odd = next((at for at, verdict in enumerate(verdicts) if verdict.ok is not verdicts[0].ok), 0)
+    words = f"{name} where `...` is {_MORE_DIMENSIONS[odd]}"
+    return replace(verdicts[odd], ok=None, reason=f"{words}: {verdicts[odd].reason.removeprefix(name + ': ')}")
+
+
+def _surrounded(name: str, call: Call, fixed: Mapping[str, int], shapes: list[Shape], mesh: Any) -> Verdict:
+    """The verdict in the surroundings that a function needs."""
     verdict = first = _judged(name, call, fixed)
     axes = sorted({axis for shape in shapes for axis in shape.axes})
     for _ in range(_AXES_AT_MOST):
@@ -199,14 +213,14 @@ def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
         symbols = _symbols(call.parameters, fixed)
         factors = _factors(call.parameters, call.around.mesh)
         search = Search(call)
-        search.run(sizes_of(symbols, factors, fixed), _pool(call), _field_names(call.parameters))
+        search.run(sizes_of(symbols, factors, fixed), _pool(call), *_kinds_of_names(call.parameters))
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     if not search.wrong:
         return _mixed(name, search) if search.of("broken") else _right(name, search)
     verdict = _wrong(name, search)
     guessed = ", ".join(_guessed(call))
-    if not guessed:
+    if not any(a.guess is not None and a.guess.is_used for a in call.parameters):
         return verdict
     reason = f"{name} with {guessed}, a guess: {verdict.reason.removeprefix(name + ': ')}; give an example"
     return replace(verdict, ok=None, reason=reason)
@@ -247,7 +261,7 @@ def _mixed(name: str, search: Search) -> Verdict:
 
 def _wrong(name: str, search: Search) -> Verdict:
     broken, refused = search.of("broken"), search.of("refused")
-    trial = max(broken or refused, key=lambda trial: len(trial.needs) if not broken else 0)
+    trial = broken[0] if broken else _furthest(refused)
     if search.beyond is not None:
         return Verdict(None, f"{name}: {why_uncertain(search.beyond)}", None, None, search.beyond)
     if search.only_where:
@@ -261,7 +275,8 @@ def _wrong(name: str, search: Search) -> Verdict:
         return Verdict(None, f"{name}: {why}", None, None, trial.error)
     if search.refused_everywhere:
         return Verdict(False, _failure(name, trial), None, trial.sizes, trial.error)
-    other = next((found for found in refused if _kind(found.error) != _kind(trial.error)), None)
+    alike = [found for found in refused if found.needs == trial.needs]
+    other = next((found for found in alike if _kind(found.error) != _kind(trial.error)), None)
     if other is not None:
         tried = f"{_witness(trial)}: {_line(trial.error)}; for {_witness(other)}: {_line(other.error)}"
         return Verdict(None, f"{name}: fails for {tried}", None, trial.sizes, trial.error)
@@ -269,6 +284,11 @@ def _wrong(name: str, search: Search) -> Verdict:
         reason = f"{name}: fails for {_witness(trial)}, and other sizes may do: {_line(trial.error)}"
         return Verdict(None, reason, None, trial.sizes, trial.error)
     return Verdict(False, _failure(name, trial), None, trial.sizes, trial.error)
+
+
+def _furthest(refused: list[Trial]) -> Trial:
+    """The trial in whose sizes the most is built in of what the program was seen to need."""
+    return max(refused, key=lambda trial: (not trial.few, len(trial.needs)))
 
 
 def _seen_up_to(search: Search, trial: Trial) -> bool:
@@ -360,11 +380,12 @@ def _pool(call: Call) -> frozenset[int]:
     return own | numbers_of(literal) if own else own
 
 
-def _field_names(parameters: list[Argument]) -> frozenset[str]:
-    """The names of sizes that no annotation of the signature itself has."""
-    direct = {symbol for a in parameters if array_annotation(a.annotation) for symbol in _names_of(a.annotation)}
-    every = {symbol for shape in shapes_of(parameters) for symbol in _names(shape)}
-    return frozenset(every - direct)
+def _kinds_of_names(parameters: list[Argument]) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of sizes that only annotations of the signature itself have, and those that none of these has."""
+    arrays = [a for a in parameters if array_annotation(a.annotation) is not None]
+    direct = {symbol for a in arrays for symbol in _names_of(a.annotation)}
+    inside = {symbol for shape in shapes_of([a for a in parameters if a not in arrays]) for symbol in _names(shape)}
+    return frozenset(direct - inside), frozenset(inside - direct)
 
 
 def _names_of(annotation: Any) -> set[str]:
