@@ -11,7 +11,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_python(
-    *args: str, cwd: Path = ROOT, env: dict[str, str] | None = None, timeout: float = 120
+    *args: str,
+    cwd: Path = ROOT,
+    env: dict[str, str] | None = None,
+    timeout: float = 1500,  # a machine may be busy with other things too
 ) -> subprocess.CompletedProcess[str]:
     """Run this interpreter with ``args``, on this source tree; the caller judges the exit status."""
     merged = {**os.environ, **(env or {})}
