@@ -13,7 +13,6 @@ from pytest_shardtypes.coverage import Coverage, merge
 from pytest_shardtypes.drawing import draw, is_split
 from pytest_shardtypes.page import page
 from pytest_shardtypes.report import NotWritten, write
-
 from tests.support import run_python
 
 SOURCE = """\
