@@ -22,7 +22,7 @@ from shardtypes.trace_calls import Call
 from shardtypes.trace_fits import Fit, Fitter
 from shardtypes.trace_guesses import CannotTell
 from shardtypes.trace_needs import Needs, watched
-from shardtypes.trace_sizes import CHAIN, COMPOSITES, PRIMES, Inexpressible, Sizes
+from shardtypes.trace_sizes import CHAINS, COMPOSITES, PRIMES, Inexpressible, Sizes
 
 _MOST_RUNS = 24
 _MOST_FITS = 64
@@ -104,12 +104,22 @@ class Search:
         if not self._failed and all(path.error is None for path in self.paths):
             return
         self._follow_paths()
-        for series in (COMPOSITES, CHAIN):
-            if self.wrong:
-                self._try(sizes, series)
-                self._try(sizes, series, backwards=True)
+        if self.wrong:
+            self._try(sizes, COMPOSITES)
+            self._try(sizes, COMPOSITES, backwards=True)
+        if self.wrong:
+            self._try_chains(sizes, backwards=False)
+            self._try_chains(sizes, backwards=True)
         if self.wrong:
             self._fit(Fitter(pool, direct, fields, [path.sizes for path in self.paths] or [sizes]))
+
+    def _try_chains(self, sizes: Sizes, backwards: bool) -> None:
+        """Try sizes that divide each other; what holds for one such series only does so by chance."""
+        tried = [replace(attempt(self.call, sizes.numbers(series, backwards)), few=True) for series in CHAINS]
+        if all(trial.outcome == "holds" for trial in tried):
+            self.trials += [replace(trial, few=False) for trial in tried]
+        else:
+            self.trials += [trial for trial in tried if trial.outcome != "holds"]
 
     def _follow_paths(self) -> None:
         """Try numbers that have the needs of each path. JAX does not compare the elements of a reshape where sizes are
