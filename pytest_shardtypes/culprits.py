@@ -171,7 +171,7 @@ def replicas_reason(values: Sequence[Host], whole: Host, sizes: Mapping[str, int
 def unknown_reason(sizes: Mapping[str, int], dependence: str | None) -> str:
     """What is known where the numbers tell nothing."""
     axes = " and ".join(sizes)
-    known = f"by no factor, and not in another order: how it depends on {axes} the numbers do not tell"
+    known = f"how it depends on {axes} the numbers do not tell"
     return known if dependence is None else f"{known}; {dependence}, which may be meant"
 
 

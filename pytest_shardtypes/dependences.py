@@ -1,4 +1,4 @@
-"""Where a program asks on which device it runs: what it computes from that is another on every mesh, maybe on purpose."""
+"""Where a program asks on which device it runs: what it computes from that may change with the mesh on purpose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RANDOM = frozenset({"random_bits", "threefry2x32", "random_fold_in", "rng_bit_g
 
 
 def dependence(f: Callable[..., Any], *args: Any) -> str | None:
-    """What in a program depends on the device by construction, in words; None where nothing does, or it is not known."""
+    """What in a program depends on the device by construction; None where nothing does, or it is not known."""
     try:
         equations = list(_equations(jax.make_jaxpr(f)(*args).jaxpr))
     except Exception:  # noqa: BLE001 - it ran before; a program that cannot be read has nothing to say here

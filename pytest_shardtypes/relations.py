@@ -1,4 +1,4 @@
-"""What the values of several devices are to the one value that they should be, or be parts of: found by computing it."""
+"""What the values of several devices are to the one value that they should be, or be parts of: it is computed."""
 
 from __future__ import annotations
 

@@ -7,20 +7,21 @@ checked form: its signature and its annotated local variables are checked, and t
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import threading
 import types
 import typing
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from shardtypes import hooked
-from shardtypes.checked import _closure, _globals, display_name, typechecked
-from shardtypes.import_hook import _HOOKED, instrument
-from shardtypes.trace_arguments import has_arrays
+from shardtypes.array_types import holds_arrays
+from shardtypes.assignments import HOOKED
+from shardtypes.checked import _closure, _globals, display_name, wrap_function
+from shardtypes.import_hook import instrument_body
+from shardtypes.recompiled import OtherSource, recompiled
 from shardtypes.trace_forms import innermost, layers
 
 _active: ContextVar[bool] = ContextVar("shardtypes_checks_in_place", default=False)
@@ -39,31 +40,43 @@ def checks_in_place(f: Any) -> Iterator[tuple[str, ...]]:
     Yields what is not checked, in words.
     """
     with _lock, contextlib.ExitStack() as undo:
-        functions = reached(f)
-        by_hook = {id(function.__globals__) for function, _ in functions if _HOOKED in function.__globals__}
-        left = [_check(function, checked, id(function.__globals__) in by_hook, undo) for function, checked in functions]
+        left = [_check(called, undo) for called in reached(f)]
         token = _active.set(True)
         undo.callback(_active.reset, token)
         yield tuple(filter(None, left))
 
 
-def reached(f: Any) -> list[tuple[types.FunctionType, bool]]:
-    """The functions that a function may call by their names, in its package, and itself: each with whether a
-    decorator checks its signature."""
+@dataclass(frozen=True)
+class Reached:
+    """A function as it was written, and the one that runs in its place: another one where a decorator checks its
+    variables. ``is_checked`` is whether there is such a decorator."""
+
+    function: types.FunctionType
+    running: types.FunctionType
+    is_checked: bool
+
+
+def reached(f: Any) -> list[Reached]:
+    """The functions that a function may call by their names, in its package, and itself."""
     package = _package(innermost(f))
-    found: dict[int, tuple[types.FunctionType, bool]] = {}
+    found: dict[int, Reached] = {}
     waiting = [f]
     while waiting:
         called = waiting.pop()
         function = innermost(called)
-        if not isinstance(function, types.FunctionType) or _package(function) != package:
+        if not isinstance(function, types.FunctionType) or _package(function) != package or id(function) in found:
             continue
-        checked = any(hasattr(layer, "__shardtypes_checked__") for layer in layers(called))
-        if id(function) in found:
-            continue
-        found[id(function)] = function, checked or _is_typeguards(function.__code__)
+        found[id(function)] = _as_reached(called, function)
         waiting += _called_by(function, package)
     return list(found.values())
+
+
+def _as_reached(called: Any, function: types.FunctionType) -> Reached:
+    checks = [getattr(layer, "__shardtypes_checked__", None) for layer in layers(called)]
+    plan = next((found.plan for found in checks if found is not None), None)
+    if plan is None:
+        return Reached(function, function, False)
+    return Reached(function, plan.function if isinstance(plan.function, types.FunctionType) else function, True)
 
 
 def _called_by(function: types.FunctionType, package: str) -> Iterator[Any]:
@@ -110,33 +123,29 @@ def _holder(function: types.FunctionType) -> Any:
     return found if isinstance(found, type) else None
 
 
-def _is_typeguards(code: types.CodeType) -> bool:
-    return any(name.startswith("check_argument_types") for name in code.co_names)
-
-
-def _check(function: types.FunctionType, is_checked: bool, is_hooked: bool, undo: contextlib.ExitStack) -> str:
-    """Have a function run its checked form; says what is not checked. Modules that the import hook has loaded have the
-    checks of variables already."""
-    own = function.__code__
-    code = own if is_hooked else _with_checks(own)
+def _check(called: Reached, undo: contextlib.ExitStack) -> str:
+    """Have a function run its checked form; says what is not checked."""
+    function, running = called.function, called.running
+    if called.is_checked and HOOKED in function.__globals__:  # by the import hook, and whatever is defined in it
+        return ""
     left = ""
-    if code.co_freevars != own.co_freevars:
-        code, left = own, f"annotations of local variables of {display_name(function)} were not checked"
-    if code is own and (is_checked or not _array_hints(function)):
+    inside = function
+    try:
+        inside = recompiled(function, instrument_body, hooked)
+    except OtherSource:
+        left = f"annotations inside of {display_name(function)} were not checked: it was not compiled from its source"
+    hints = _array_hints(function)
+    if inside is function and not hints:
         return left
-    plain, form = _copy(function, own), _copy(function, code)
-    if not is_checked:
-        form.__annotations__ = _array_hints(function)
-    checked = form if is_checked else typechecked(scope=True)(form)
+    plain, form = _copy(running, running.__code__), _copy(inside, inside.__code__)
+    form.__annotations__ = hints
+    checked = wrap_function(form, False, None)
 
     def choose(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         return (checked if _active.get() else plain)(*args, **kwargs)
 
-    if _HOOKED not in function.__globals__:
-        function.__globals__[_HOOKED] = hooked
-        undo.callback(function.__globals__.pop, _HOOKED, None)
-    _replace(function, choose, undo)
+    _replace(running, choose, undo)
     return left
 
 
@@ -187,40 +196,4 @@ def _array_hints(function: types.FunctionType) -> dict[str, Any]:
     hints: dict[str, Any] = dict(function.__annotations__)
     with contextlib.suppress(NameError, TypeError, ValueError, AttributeError, SyntaxError):
         hints = typing.get_type_hints(function, _globals(function), _closure(function), include_extras=True)
-    return {name: hint for name, hint in hints.items() if isinstance(hint, str) or _holds_arrays(hint)}
-
-
-def _holds_arrays(hint: Any) -> bool:
-    try:
-        return has_arrays(hint)
-    except (NameError, AttributeError, RecursionError):  # a type whose own annotations do not resolve
-        return False
-
-
-def _with_checks(code: types.CodeType) -> types.CodeType:
-    """The code of a function with checks of its annotated local variables, where it has some."""
-    path = Path(code.co_filename)
-    try:
-        changed = path.stat().st_mtime_ns
-    except OSError:  # typed into an interpreter
-        return code
-    return _codes(path, changed).get((code.co_qualname, code.co_firstlineno), code)
-
-
-@functools.lru_cache(maxsize=256)
-def _codes(path: Path, changed: int) -> dict[tuple[str, int], types.CodeType]:
-    """The functions of a file that have annotated local variables or annotated functions inside, with checks."""
-    source = path.read_bytes()
-    try:
-        compiled = compile(instrument(source, str(path)), str(path), "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, TypeError, RecursionError):
-        return {}
-    found: dict[tuple[str, int], types.CodeType] = {}
-    waiting = [compiled]
-    while waiting:
-        code = waiting.pop()
-        inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
-        waiting += inner
-        if _HOOKED in _names(code):
-            found[code.co_qualname, code.co_firstlineno] = code
-    return found
+    return {name: hint for name, hint in hints.items() if isinstance(hint, str) or holds_arrays(hint)}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from jax import export
-from typeguard import TypeCheckError
 
 from shardtypes import _stats
 from shardtypes.certainty import needs_mesh, unbound_axis, user_place, why_uncertain
+from shardtypes.errors import TypeCheckError
 from shardtypes.lang import Size
 from shardtypes.switches import enabled
 from shardtypes.trace_calls import Call

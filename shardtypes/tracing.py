@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jax.sharding import AbstractMesh, AxisType
-from typeguard import TypeCheckError
 
-from shardtypes.annotation_checks import array_annotation
+from shardtypes.array_types import array_annotation
 from shardtypes.certainty import (
     auto_axes_refused,
     missing_axes,
@@ -33,7 +32,7 @@ from shardtypes.certainty import (
 from shardtypes.checked import _MISSING, _closure, _globals, display_name
 from shardtypes.checks_in_place import checks_in_place, reached
 from shardtypes.dtypes import shape_of_type
-from shardtypes.errors import ShapeStringError, ShardTypeError
+from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
 from shardtypes.lang import Shape, format_witness
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.trace_arguments import (
@@ -371,7 +370,7 @@ def _pool(call: Call) -> frozenset[int]:
     values: list[Any] = [argument.value for argument in call.parameters if argument.value is not _MISSING]
     values += [value for argument in call.parameters for value in numbers_in(argument)]
     values += [p.default for p in inspect.signature(call.f).parameters.values() if p.default is not p.empty]
-    for function, _ in reached(call.f):
+    for function in (called.function for called in reached(call.f)):
         values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         values += _closure(function).values()
         values += [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]

@@ -94,15 +94,15 @@ CULPRITS = {
     ),
     "ring": ("*'t'*", "turn: the result: the device at t=0 holds the part that belongs to t=3; an index along t *"),
     "slice": ("*'t'*", "pick: the result: the device at t=0 holds the part that belongs to t=1; an index along t *"),
-    "softmax": ("*'t'*; by no factor, and not in another order: how it depends on t the *", "softmax: * off by *"),
+    "softmax": ("*'t'*; how it depends on t the numbers do not tell", "softmax: * off by *"),
     "local_mean": (
         "*'t'*result['loss'] is * times *; its devices do not hold the same: their mean is what one device gives, so *",
         "mean: the result: devices along t hold other values*; their mean *: a pmean over t is missing",
     ),
     "largest": ("*'t'*; its devices do not hold the same: their maximum is *, so a pmax over t is missing", "*"),
     "capacity": (
-        "*'t'*; by no factor, *",
-        "buffer: the result has shape (8, 4) instead of (8, 16); its size goes by *",
+        "*'t'*is * times what one device gives; how it depends on t the numbers do not tell",
+        "kept: the result is * times what one device gives",  # not the buffer, whose size goes by the devices
     ),
     "dropout": ("*'t'*; it draws random numbers and asks on which device it runs (*): keys of their own *", "*"),
     "sum_of_means": ("*'t'*result['loss'] is 4 times *; 4 is *", "mean: the result is 4 times what one device gives"),

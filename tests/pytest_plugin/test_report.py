@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +16,7 @@ from pytest_shardtypes.coverage import Coverage, merge
 from pytest_shardtypes.drawing import draw, is_split
 from pytest_shardtypes.page import page
 from pytest_shardtypes.report import NotWritten, write
-from tests.support import run_python
+from tests.support import ROOT
 
 SOURCE = """\
 from shardtypes import f32
@@ -171,7 +174,10 @@ def test_a_full_disk_is_told_and_takes_nothing(pytester: pytest.Pytester) -> Non
     report = pytester.path / "r.json"
     report.write_text("the last one")
     options = ["-p", "pytest_shardtypes.plugin", "--shardtypes", "--shardtypes-report=r.json", "-p", "no:cacheprovider"]
-    done = run_python("-m", "pytest", *options, cwd=pytester.path)  # over pipes, which are no files
+    command = [sys.executable, "-m", "pytest", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Over pipes, which are no files.
+    done = subprocess.run(command, cwd=pytester.path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.INTERNAL_ERROR, done.stdout
     assert "1 passed" in done.stdout
     assert re.search("report not written: .*r.json: File too large; make room or name another place", done.stdout)

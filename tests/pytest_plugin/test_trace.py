@@ -122,7 +122,9 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makepyfile(layers=MODEL, broken="import shardtypes, absent\ndef f(x: shardtypes.f32['B']): pass")
     for name in ("layers.py", "broken.py"):
         (pytester.path / name).rename(package / name)
-    (package / "script.py").write_text("import sys\nfrom shardtypes import f32\nx: f32['B'] = None\nsys.exit(3)\n")
+    (package / "script.py").write_text(
+        "import sys\nfrom shardtypes import f32\nx: f32['B'] | None = None\nsys.exit(3)\n"
+    )
     (package / "plain.py").write_text("raise SystemExit('a file without annotations is not imported')\n")
     pytester.makeconftest(CONFTEST)
     tests = pytester.mkdir("tests")

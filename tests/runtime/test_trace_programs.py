@@ -86,7 +86,7 @@ BUGS = [
     Bug("vit.head", "x.mean(0)", "x.mean(1)"),
     Bug("vit.cross_entropy", ".sum(-1).mean()", ".sum(-1)"),
     Bug("vit.mixup", "lam * y + (1 - lam) * y[order]", "lam * y + (1 - lam) * x[order]"),
-    Bug("specs.forward", '"V/t M/d -> V/t M", jnp', '"V/t M/d -> V M", jnp'),
+    Bug("specs.forward", '"V/t M/d -> V/t M", jnp', '"V/t M/d -> V/t M/d", jnp'),
     Bug("specs.loss", 'logits: f32["B/d L V/t"] = forward', 'logits: f32["B/d V/t L"] = forward'),
     Bug("specs.gradients", 'return lax.psum(value, ("d", "t")), grads', 'return grads, lax.psum(value, ("d", "t"))'),
 ]
