@@ -47,14 +47,15 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Call:
-    """A function with its arguments, but for the sizes. ``more`` are the sizes of dimensions of any
-    number, ``keys`` those of dictionaries, found as they are asked for."""
+    """A function with its arguments, but for the sizes. ``configured`` are the numbers around it, ``more`` the sizes of
+    dimensions of any number, ``keys`` those of dictionaries, found as they are asked for."""
 
     f: Callable[..., Any]
     parameters: list[Argument]
     mapped: list[Mapped]
     result: Any
     around: Surroundings = Surroundings()
+    configured: frozenset[int] = frozenset()
     more: tuple[int, ...] = ()
     keys: list[Any] = field(default_factory=list)
 

@@ -22,6 +22,9 @@ _MOST_NUMBERS = 24
 _LARGEST = 2**31
 # Numbers that small stand in every program: that one fits means little.
 _FEW = 4
+# A reshape to another number of elements; of how many names sizes are looked for then, and how many of these are tried.
+_RESHAPE = re.compile(r"cannot reshape array of shape (\([\d, ]+\)) \(size \d+\) into shape \([\d, ]+\) \(size (\d+)\)")
+_MOST_AT_ONCE, _MOST_RESHAPES = 3, 8
 # So small are the sizes of dimensions that ``vmap`` maps, or that ``...`` stands for.
 _CHANCE = 8
 
@@ -59,8 +62,10 @@ class Fitter:
     def _suggested(self, fit: Fit, trial: Any) -> Iterator[Fit]:
         said = _numbers_in(trial.error)
         configured = closed(self.pool)
+        for sizes in self._of_reshape(fit, trial, configured):
+            yield replace(fit, fixed={**fit.fixed, **sizes})
         for name, value in trial.sizes.items():
-            if name in fit.fixed or fit.sizes.named[name].constant is not None:
+            if not self._is_free(fit, name):
                 continue
             factor = fit.sizes.factor(name)
             for number in _in_place_of(value, said):
@@ -73,6 +78,26 @@ class Fitter:
                 words = self._words(name, number, trial) if number % value else None
                 if words is not None:
                     yield replace(fit, fixed=fixed, equal=(*fit.equal, words))
+
+    def _of_reshape(self, fit: Fit, trial: Any, configured: frozenset[int]) -> list[dict[str, int]]:
+        """What sizes must be for a reshape into numbers of configurations: those whose product is as large, the numbers
+        that configurations have themselves first."""
+        found = _RESHAPE.match(str(trial.error))
+        if found is None:
+            return []
+        shape, count = [int(number) for number in re.findall(r"\d+", found[1])], int(found[2])
+        free = [name for name, size in trial.sizes.items() if size in shape and self._is_free(fit, name)]
+        count, rest = divmod(count, math.prod(shape) // math.prod(trial.sizes[name] for name in free))
+        numbers = sorted((n for n in configured if count % n == 0), key=lambda n: (n not in self.pool, n))
+        if rest or not 0 < len(free) <= _MOST_AT_ONCE or len(numbers) > _MOST_NUMBERS:
+            return []
+        chosen = itertools.product(numbers, repeat=len(free))
+        fitting = [sizes for sizes in chosen if math.prod(sizes) == count]
+        fitting.sort(key=lambda sizes: sum(size not in self.pool for size in sizes))
+        return [dict(zip(free, sizes, strict=True)) for sizes in fitting[:_MOST_RESHAPES]]
+
+    def _is_free(self, fit: Fit, name: str) -> bool:
+        return name not in fit.fixed and fit.sizes.named[name].constant is None
 
     def _words(self, name: str, number: int, trial: Any) -> str | None:
         """What a size is equal to; None for what is wrong: one of two names, or a number that an annotation lacks."""

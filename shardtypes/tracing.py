@@ -93,15 +93,21 @@ def trace(
     are checked too where its axes are Explicit. Of a method found in its class the object is made like any argument,
     if the class is a ``pytree_dataclass``; ``*args`` stand for two.
     """
+    configured = _numbers_around(f)  # before the functions run their checked forms
     with whole_tracebacks(), checks_in_place(f) as left:
-        verdict = _trace(f, examples, mesh, sizes or {}, named)
+        verdict = _trace(f, examples, mesh, sizes or {}, named, configured)
     if verdict.ok is True and left:
         return replace(verdict, reason="; ".join([verdict.reason, *left]))
     return verdict
 
 
 def _trace(
-    f: Callable[..., Any], examples: tuple[Any, ...], mesh: Any, sizes: Mapping[str, int], named: Mapping[str, Any]
+    f: Callable[..., Any],
+    examples: tuple[Any, ...],
+    mesh: Any,
+    sizes: Mapping[str, int],
+    named: Mapping[str, Any],
+    configured: frozenset[int],
 ) -> Verdict:
     name = display_name(innermost(f))
     try:
@@ -111,11 +117,11 @@ def _trace(
     except (CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
     if len(calls) == 1:
-        return _trace_call(name, f, calls[0][1], mesh, sizes)
+        return _trace_call(name, f, calls[0][1], mesh, sizes, configured)
     verdicts: list[tuple[str, Verdict]] = []
     for words, parameters in calls:
         title = f"{name} with {words}"
-        verdict = _trace_call(title, f, parameters, mesh, sizes)
+        verdict = _trace_call(title, f, parameters, mesh, sizes, configured)
         if verdict.ok is False:
             return verdict
         if not verdicts or not refuses(verdict.error):  # values that do not go together are no fault
@@ -129,10 +135,15 @@ def _trace(
 
 
 def _trace_call(
-    name: str, f: Callable[..., Any], parameters: list[Argument], mesh: Any, sizes: Mapping[str, int]
+    name: str,
+    f: Callable[..., Any],
+    parameters: list[Argument],
+    mesh: Any,
+    sizes: Mapping[str, int],
+    configured: frozenset[int],
 ) -> Verdict:
     try:
-        call = Call(f, parameters, mappings(f), _result_of(f), Surroundings(mesh))
+        call = Call(f, parameters, mappings(f), _result_of(f), Surroundings(mesh), configured)
         fixed = {**sizes_of_examples(f, parameters), **sizes}
         shapes = list(shapes_of(parameters))
     except (CannotTell, NameError) as error:
@@ -369,14 +380,20 @@ def _pool(call: Call) -> frozenset[int]:
     """The numbers of the configurations that a function uses: its arguments', and those of its module."""
     values: list[Any] = [argument.value for argument in call.parameters if argument.value is not _MISSING]
     values += [value for argument in call.parameters for value in numbers_in(argument)]
-    values += [p.default for p in inspect.signature(call.f).parameters.values() if p.default is not p.empty]
-    for function in (called.function for called in reached(call.f)):
+    own = numbers_of(values) | call.configured
+    literal = [d.size.constant for shape in shapes_of(call.parameters) for d in shape.dims if d.size is not None]
+    return own | numbers_of(literal) if own else own
+
+
+def _numbers_around(f: Callable[..., Any]) -> frozenset[int]:
+    """The numbers that a function and those that it calls take from their defaults, from around them and from their
+    modules."""
+    values = [p.default for p in inspect.signature(f).parameters.values() if p.default is not p.empty]
+    for function in (called.function for called in reached(f)):
         values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         values += _closure(function).values()
         values += [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
-    own = numbers_of(values)
-    literal = [d.size.constant for shape in shapes_of(call.parameters) for d in shape.dims if d.size is not None]
-    return own | numbers_of(literal) if own else own
+    return numbers_of(values)
 
 
 def _kinds_of_names(parameters: list[Argument]) -> tuple[frozenset[str], frozenset[str]]:

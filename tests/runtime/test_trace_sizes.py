@@ -174,6 +174,39 @@ def test_certain_failures(f: Any) -> None:
     assert "fails for" in verdict.reason
 
 
+IMAGE, PATCH, CHANNELS = 8, 2, 3
+
+
+def patches(image: f32["height width channels"]) -> f32["seq patch"]:
+    n = IMAGE // PATCH
+    cells = image.reshape(n, PATCH, n, PATCH, CHANNELS).transpose(0, 2, 1, 3, 4)
+    return cells.reshape(n * n, -1)
+
+
+def patches_of_a_batch(images: f32["B height width channels"]) -> f32["B seq patch"]:
+    return jax.vmap(patches)(images)
+
+
+def images(flat: f32["B pixels"]) -> f32["B C H W"]:
+    return flat.reshape(-1, CHANNELS, IMAGE, IMAGE)
+
+
+def turned_images(flat: f32["B pixels"]) -> f32["pixels B"]:
+    return flat.reshape(-1, CHANNELS * IMAGE * IMAGE)
+
+
+@pytest.mark.parametrize("f", [patches, patches_of_a_batch])
+def test_sizes_may_be_numbers_of_the_module(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok is True, verdict.reason
+
+
+def test_the_rest_of_a_reshape_may_be_of_any_size() -> None:
+    verdict = trace(images)  # it runs for other pixels too, and its result is another then
+    assert verdict.ok is None and "holds for B=2112, pixels=192" in verdict.reason
+    assert trace(turned_images).ok is False
+
+
 # --- equalities that annotations leave out --------------------------------------------------------------------------
 
 
