@@ -130,7 +130,8 @@ def reason(what: Unequal | Copies | Misplaced | Difference, sizes: Mapping[str, 
     if what.shapes is not None:
         return f"its size goes by the number of devices along {axes}"
     if what.factor is not None and np.isclose(what.factor, n):
-        return f"{n} is the number of devices along {axes}: a reduction over it is done twice, or done to a copy"
+        also = "a reduction over it is done twice or to a copy, or a divisor is the size of one shard"
+        return f"{n} is the number of devices along {axes}: as where {also}"
     if what.factor is not None and np.isclose(what.factor * n, 1):
         return f"that is one part in {n}: a reduction over {axes} is missing, or is a mean where a sum is wanted"
     if what.dimension is not None:
