@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,11 +12,15 @@ from jax.sharding import Mesh
 from shardtypes import switches
 from shardtypes.scopes import _current
 
+# What decides which devices JAX starts with, in the processes that the next test starts as well.
+_NAMES = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS")
+
 
 @contextmanager
 def contained(say: Callable[[str], None]) -> Iterator[None]:
     """Undo after the block what it left behind, and say what that was."""
     mesh, table, checks = jax.sharding.get_mesh(), _current.get(), switches._default
+    environ = {name: os.environ.get(name) for name in _NAMES}
     try:
         yield
     finally:
@@ -28,3 +33,14 @@ def contained(say: Callable[[str], None]) -> Iterator[None]:
         if jax.sharding.get_mesh() != mesh:
             jax.set_mesh(mesh if isinstance(mesh, Mesh) and not mesh.empty else None)
             say("left a mesh in force")
+        for name, value in environ.items():
+            if os.environ.get(name) != value:
+                _restore(name, value)
+                say(f"left another {name}")
+
+
+def _restore(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value

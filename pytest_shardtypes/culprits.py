@@ -7,20 +7,23 @@ all devices along the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pytest_shardtypes.differences import Difference, compare, same
 from pytest_shardtypes.intermediates import Coordinates, Host, Recording, Value
+from pytest_shardtypes.relations import Relation, relation
 
 
 @dataclass(frozen=True)
 class Unequal:
-    """Devices along an axis hold other values though the annotation says that they hold the same."""
+    """Devices along an axis hold other values though the annotation says that they hold the same; ``relation`` is what
+    these are to what one device holds."""
 
     axis: str
+    relation: Relation | None = None
 
     def __str__(self) -> str:
         return f": devices along {self.axis} hold other values, and the annotation says that they do not"
@@ -28,9 +31,11 @@ class Unequal:
 
 @dataclass(frozen=True)
 class Copies:
-    """Devices along an axis hold the same though the annotation says that each holds a part."""
+    """Devices along an axis hold the same though the annotation says that each holds a part; ``relation`` is what that
+    is to the parts."""
 
     axis: str
+    relation: Relation | None = None
 
     def __str__(self) -> str:
         return f": devices along {self.axis} hold the same values, and the annotation says that each holds a part"
@@ -61,22 +66,52 @@ class Culprit:
 
 
 def culprit(one: Recording, many: Recording) -> Culprit | None:
-    """The first annotated value that is not the same in two recordings; None where none is known."""
+    """The first annotated value that is not the same in two recordings; None where none is known.
+
+    A value whose size goes by the number of devices, such as a buffer for what one device holds, cannot be compared:
+    it is the culprit only where no other is.
+    """
     by_label = {value.label: value for value in many.values}
+    sized: Culprit | None = None
     for reference in one.values:
         value = by_label.get(reference.label)
         if value is None:
             continue
+        left, right = reference.whole(), value.whole()
         axis = value.unequal_axis(same)
         if axis is not None:
-            return Culprit(value.label, Unequal(axis))
-        left, right = reference.whole(), value.whole()
+            return Culprit(value.label, Unequal(axis, _relation_along(value, axis, left)))
         if left is None or right is None or len(left) != len(right):
             continue
         for time, (a, b) in enumerate(zip(left, right, strict=True)):
             difference = compare(a, b)
-            if difference is not None:
-                return Culprit(value.label, _copies(value, a, time) or _misplaced(value, a, time) or difference)
+            if difference is None:
+                continue
+            if difference.shapes is not None and not _is_repeated(difference.shapes, math.prod(value.sizes)):
+                sized = sized or Culprit(value.label, difference)
+                continue
+            return Culprit(value.label, _copies(value, a, time) or _misplaced(value, a, time) or difference)
+    return sized
+
+
+def _is_repeated(shapes: tuple[tuple[int, ...], tuple[int, ...]], count: int) -> bool:
+    """Whether one dimension is so many times as long, and the others are the same."""
+    expected, found = shapes
+    if len(expected) != len(found):
+        return False
+    unlike = [(a, b) for a, b in zip(expected, found, strict=True) if a != b]
+    return len(unlike) == 1 and unlike[0][1] == unlike[0][0] * count
+
+
+def _relation_along(value: Value, axis: str, whole: list[Host] | None) -> Relation | None:
+    """What the values of the devices along an axis are to what they should all hold."""
+    if not whole:
+        return None
+    number = value.axes.index(axis)
+    for at, wanted in _parts(value, whole[0]):
+        line = [value.parts.get((*at[:number], step, *at[number + 1 :]), []) for step in range(value.sizes[number])]
+        if all(line) and not all(same(line[0][0], seen[0]) for seen in line):
+            return relation([seen[0] for seen in line], wanted)
     return None
 
 
@@ -84,16 +119,19 @@ def reason(what: Unequal | Copies | Misplaced | Difference, sizes: Mapping[str, 
     """What a wrong value tells about the axes of these sizes; None where it could be anything."""
     axes = " and ".join(sizes)
     if isinstance(what, Unequal):
-        return f"a reduction or a gather over {what.axis} is missing"
+        return _of_unequal(what)
     if isinstance(what, Copies):
-        return f"a reduction or a gather over {what.axis} is one too many"
+        return _of_copies(what)
     if isinstance(what, Misplaced):
         return f"an index along {axes} is wrong, or parts were put together in another order than they were split"
     n = math.prod(sizes.values())
+    if what.shapes is not None and _is_repeated(what.shapes, n):
+        return f"a dimension is {n} times as long, the number of devices along {axes}: see out_specs and {axes}"
     if what.shapes is not None:
-        return f"parts are put together along other dimensions or axes than they were split: see out_specs and {axes}"
+        return f"its size goes by the number of devices along {axes}"
     if what.factor is not None and np.isclose(what.factor, n):
-        return f"{n} is the number of devices along {axes}: a reduction over it is done twice, or done to a copy"
+        also = "a reduction over it is done twice or to a copy, or a divisor is the size of one shard"
+        return f"{n} is the number of devices along {axes}: as where {also}"
     if what.factor is not None and np.isclose(what.factor * n, 1):
         return f"that is one part in {n}: a reduction over {axes} is missing, or is a mean where a sum is wanted"
     if what.dimension is not None:
@@ -101,10 +139,41 @@ def reason(what: Unequal | Copies | Misplaced | Difference, sizes: Mapping[str, 
     return None
 
 
-def unknown_reason(sizes: Mapping[str, int]) -> str:
-    """What to look for where the numbers tell nothing."""
+def _of_unequal(what: Unequal) -> str | None:
+    found = what.relation
+    if found is None:
+        return f"they are no summands, means, maxima or parts along {what.axis} of what one device holds"
+    words = f"{found} what one device holds"
+    return f"{words}: a {found.collective} over {what.axis} is missing" if found.factor == 1 else words
+
+
+def _of_copies(what: Copies) -> str | None:
+    found = what.relation
+    if found is None:
+        return None
+    if found.dimension is not None:
+        return f"each holds the whole: a slice over {what.axis} is missing, or an all_gather is one too many"
+    return f"each holds the {found.how} of the parts: a {found.collective} over {what.axis} is one too many"
+
+
+def replicas_reason(values: Sequence[Host], whole: Host, sizes: Mapping[str, int]) -> str | None:
+    """What the copies of a result tell that are not the same; None where they are, or nothing is known."""
+    if all(same(values[0], value) for value in values):
+        return None
     axes = " and ".join(sizes)
-    return f"a reduction over {axes} may be missing (psum, psum_scatter), or one shard taken for the whole"
+    found = relation(values, whole)
+    unlike = "its devices do not hold the same"
+    if found is None:
+        return f"{unlike}, and no summands, means, maxima or parts of what one device gives"
+    words = f"{unlike}: {found} what one device gives"
+    return f"{words}, so a {found.collective} over {axes} is missing" if found.factor == 1 else words
+
+
+def unknown_reason(sizes: Mapping[str, int], dependence: str | None) -> str:
+    """What is known where the numbers tell nothing."""
+    axes = " and ".join(sizes)
+    known = f"how it depends on {axes} the numbers do not tell"
+    return known if dependence is None else f"{known}; {dependence}, which may be meant"
 
 
 def _copies(value: Value, whole: Host, time: int) -> Copies | None:
@@ -116,7 +185,8 @@ def _copies(value: Value, whole: Host, time: int) -> Copies | None:
             lines.setdefault(at[:number] + at[number + 1 :], []).append(at)
         alike = all(same(value.parts[line[0]][time], value.parts[at][time]) for line in lines.values() for at in line)
         if alike and not all(same(wanted[line[0]], wanted[at]) for line in lines.values() for at in line):
-            return Copies(axis)
+            line = next(iter(lines.values()))
+            return Copies(axis, relation([wanted[at] for at in line], value.parts[line[0]][time]))
     return None
 
 

@@ -53,7 +53,7 @@ class ForcedDevices:
         jax.config.update("jax_num_cpu_devices", self.count)
 
     def lost(self) -> str | None:
-        """What somebody put in place of the forced devices, in words; None where they are there."""
+        """The devices that are there in place of the forced ones, in words; None where those are."""
         if not _running():
             return None
         import jax
@@ -61,7 +61,7 @@ class ForcedDevices:
         found = jax.local_devices()
         if len(found) == self.count and found[0].platform == "cpu":
             return None
-        return f"{len(found)} {found[0].platform} device{'s' * (len(found) > 1)}, which an earlier test had chosen"
+        return f"{len(found)} {found[0].platform} device{'s' * (len(found) > 1)}"
 
     def verify(self) -> None:
         """Force again where something undid it, start JAX, and count. Raises ``WrongDevices``."""

@@ -12,6 +12,7 @@ from jax.sharding import AbstractMesh, Mesh
 from pytest_shardtypes import assertions, containment, invariant, meshes
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
+from pytest_shardtypes.devices import ForcedDevices
 from pytest_shardtypes.facts import note_collectives, note_leak
 from pytest_shardtypes.golden import GoldenFiles
 from pytest_shardtypes.session import RUN
@@ -22,9 +23,9 @@ from shardtypes import layouts, placement
 def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
     """The mesh that this test is to run under, in force while it runs; None where it asks for none."""
     run = request.config.stash[RUN]
-    if run.forced is not None and (lost := run.forced.lost()):
-        run.forced.force()
-        note_leak(request.node, f"began with {lost}")
+    _force_again(
+        run.forced, lambda text: note_leak(request.node, f"began with {text}, which an earlier test had chosen")
+    )
     try:
         axes = _wanted(request)
         mesh = None if axes is None else meshes.build_mesh(axes)
@@ -33,9 +34,20 @@ def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
     with containment.contained(lambda text: note_leak(request.node, text)):
         if mesh is None:
             yield None
-            return
-        with jax.set_mesh(mesh):
-            yield mesh
+        else:
+            with jax.set_mesh(mesh):
+                yield mesh
+    _force_again(run.forced, lambda text: note_leak(request.node, f"left {text}"))
+
+
+def _force_again(forced: ForcedDevices | None, say: Callable[[str], None]) -> None:
+    """Force the devices again where a test has put others in their place."""
+    if forced is None:
+        return
+    lost = forced.lost()
+    if lost is not None:
+        forced.force()
+        say(lost)
 
 
 @pytest.fixture

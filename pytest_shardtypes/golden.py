@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_shardtypes.collectives import Collective
+from pytest_shardtypes.files import write_whole
 
 FOLDER = "golden"
 
@@ -31,8 +32,7 @@ class GoldenFiles:
         path = self.folder / FOLDER / f"{name}[{mesh}].txt"
         lines = describe(found)
         if self.update:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            write_whole(path, "".join(f"{line}\n" for line in lines))
             return
         shown = path.relative_to(self.root) if path.is_relative_to(self.root) else path
         accept = "if that is right, run once with --shardtypes-update"

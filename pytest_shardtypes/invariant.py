@@ -14,6 +14,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from pytest_shardtypes import culprits, intermediates
+from pytest_shardtypes.dependences import dependence
 from pytest_shardtypes.differences import Difference, compare
 from pytest_shardtypes.meshes import resized
 from shardtypes.errors import ShardTypeError
@@ -56,7 +57,9 @@ def _said(
         whom = f"mesh axis {axes[0]!r} changes" if len(axes) == 1 else f"mesh axes {', '.join(axes)} together change"
         found, told = recorded.on(axes)
         near = None if found is None else culprits.reason(found.what, sizes)
-        far = culprits.reason(difference, sizes) or (None if near else culprits.unknown_reason(sizes))
+        far = recorded.of_replicas(axes) or culprits.reason(difference, sizes)
+        if far is None and near is None:
+            far = culprits.unknown_reason(sizes, recorded.dependence(axes))
         yield "; ".join(filter(None, (f"{whom} the answer: on {where}, {difference}", far)))
         if found is not None:
             said = near if near != far else None
@@ -89,6 +92,32 @@ class _Recorded:
         last = one.values[-1].label
         return None, f"the {len(one.values)} annotated values on the way are the same: it goes wrong after {last}"
 
+    def of_replicas(self, wide: tuple[str, ...]) -> str | None:
+        """What the copies of a result on several devices tell, where they are not the same."""
+        sizes = {name: self._mesh.shape[name] for name in wide}
+        mesh = _with_wide(self._mesh, wide)
+        expected = jax.tree.leaves(_run(self._f, self._host, _with_wide(self._mesh, ())))
+        found = jax.tree.leaves(_run(self._f, self._host, mesh, to_host=lambda leaf: leaf))
+        for whole, leaf in zip(expected, found, strict=False):
+            if not isinstance(leaf, jax.Array) or not leaf.is_fully_replicated or len(leaf.addressable_shards) < 2:
+                continue
+            copies = [np.asarray(shard.data) for shard in leaf.addressable_shards]
+            if np.shape(whole) != copies[0].shape:
+                continue
+            told = culprits.replicas_reason(copies, np.asarray(whole), sizes)
+            if told is not None:
+                return told
+        return None
+
+    def dependence(self, wide: tuple[str, ...]) -> str | None:
+        """What in the function depends on the device by construction."""
+        mesh = _with_wide(self._mesh, wide)
+        with jax.set_mesh(mesh):
+            placed = [
+                _place(arg, hint, mesh) for arg, hint in zip(self._host, _hints(self._f, len(self._host)), strict=True)
+            ]
+            return dependence(self._f, *placed)
+
     def _both(self, wide: tuple[str, ...]) -> tuple[intermediates.Recording, intermediates.Recording]:
         try:
             one = self._reference or self._record(())
@@ -118,7 +147,17 @@ def _subsets(mesh: Mesh) -> Iterator[tuple[str, ...]]:
         yield from itertools.combinations(names, count)
 
 
-def _run(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh, prepare: Callable[..., Any] = lambda f: f) -> Any:
+def _to_host(leaf: Any) -> Any:
+    return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+
+
+def _run(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    mesh: Mesh,
+    prepare: Callable[..., Any] = lambda f: f,
+    to_host: Callable[[Any], Any] = _to_host,
+) -> Any:
     with jax.set_mesh(mesh):
         placed = [_place(arg, hint, mesh) for arg, hint in zip(args, _hints(f, len(args)), strict=True)]
         try:
@@ -131,7 +170,7 @@ def _run(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh, prepare: Call
                 f"let it take the mesh in force (jax.sharding.get_mesh()).\n{error}",
                 pytrace=False,
             )
-        return jax.tree.map(_to_host, result)
+        return jax.tree.map(to_host, result)
 
 
 def _hints(f: Callable[..., Any], count: int) -> list[Any]:
@@ -157,7 +196,3 @@ def _place(arg: Any, hint: Any, mesh: Mesh) -> Any:
     if all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return jax.device_put(arg, shardings)
     return jax.tree.map(lambda leaf: jax.device_put(leaf, replicated) if isinstance(leaf, np.ndarray) else leaf, arg)
-
-
-def _to_host(leaf: Any) -> Any:
-    return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf

@@ -187,6 +187,10 @@ class Processes:
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
+    def pytest_keyboard_interrupt(self) -> None:
+        """End them at once: nobody waits for what they would still say."""
+        self._end(0.0)
+
     def pytest_sessionfinish(self) -> None:
         """Leave no process behind."""
         self._end(END_SECONDS)

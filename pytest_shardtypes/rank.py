@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Mapping
@@ -60,6 +61,8 @@ class Rank:
     def _follow(self) -> None:
         while os.read(self.lifeline, 1):
             pass
+        # The process that would have removed it is gone.
+        shutil.rmtree(Path(self.reports).parent, ignore_errors=True)
         os.killpg(0, signal.SIGKILL)  # this process, which leads a group of its own, and what its tests started
 
 

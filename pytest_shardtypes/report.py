@@ -6,17 +6,24 @@ import json
 from pathlib import Path
 
 from pytest_shardtypes.coverage import Coverage
+from pytest_shardtypes.files import write_whole
 from pytest_shardtypes.page import page
 
 
+class NotWritten(Exception):
+    """The report could not be written; the message says where, why, and what to do."""
+
+
 def write(coverage: Coverage, path: Path, root: Path) -> str:
-    """Write the report, making its folder, and say where it is (or why it could not be written)."""
+    """Write the report, making its folder, and say where it is. Raises ``NotWritten``."""
     text = _json(coverage) if path.suffix == ".json" else page(coverage, root)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
-        return f"report not written: {path}: {error.strerror}"
+        raise NotWritten(
+            f"report not written: {path}: {error.strerror or error}; make room or name another place with "
+            "--shardtypes-report"
+        ) from error
     return f"report: {path}"
 
 

@@ -204,8 +204,15 @@ class Run:
             terminalreporter.line(f"undone for the tests after it: {text}")
         for line in summary.lines(total, self.hook.packages, self.config.rootpath):
             terminalreporter.line(line)
-        if self.options.report is not None and self._writes():
+        if self.options.report is None or not self._writes():
+            return
+        try:
             terminalreporter.line(report.write(total, self.options.report, self.config.rootpath))
+        except report.NotWritten as error:
+            terminalreporter.line(str(error), red=True)
+            session = terminalreporter._session
+            if session is not None and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
     def _writes(self) -> bool:
         """Whether this process writes the report: of several that a launcher started, the first."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import collect_one_node  # no public way to collect one node and report it
 
 from pytest_shardtypes import candidates, examples, verdicts
 from pytest_shardtypes.annotated import takes_arrays
@@ -122,6 +123,13 @@ class Trace(pytest.Item):
         return self.path, None if code is None else code.co_firstlineno - 1, f"trace of {self.found.qualified}"
 
 
+def _collected(module: AnnotatedModule) -> list[pytest.Item]:
+    """The items of a module, reported as those are that pytest collects: it counts them."""
+    report = collect_one_node(module)
+    module.ihook.pytest_collectreport(report=report)
+    return [item for item in report.result or [] if isinstance(item, pytest.Item)]
+
+
 def functions_of(module: types.ModuleType) -> list[Found]:
     """The functions and methods that are defined in a module and take annotated arrays, or have examples.
 
@@ -209,7 +217,7 @@ class Tracing:
                 if path not in have and not session.config.hook.pytest_ignore_collect(
                     collection_path=path, path=None, config=session.config
                 ):
-                    items.extend(AnnotatedModule.of(session, candidate).collect())
+                    items.extend(_collected(AnnotatedModule.of(session, candidate)))
             met = {item.found.qualified for item in items if isinstance(item, Trace)}
             self.useless_examples = tuple(sorted(set(examples.registered()) - met))
         seen: set[str] = set()

@@ -1,8 +1,9 @@
 """Source with checks of what is assigned to annotated variables of functions.
 
-Each assignment to a variable that the function annotates is checked: ``h: f32['B M'] = x``, ``h = y``, ``h += y``,
-``h, k = y, z``, ``(h := y)``, ``for h in ys``, ``with y as h``, ``self.q: f32['M'] = x``. Parameters may be assigned
-anew, as programs do when they reshape or cast an argument; ``reassigned_parameters`` names those.
+From where the function annotates a variable, each assignment to it is checked: ``h: f32['B M'] = x``, ``h = y``,
+``h += y``, ``h, k = y, z``, ``(h := y)``, ``for h in ys``, ``with y as h``, ``self.q: f32['M'] = x``. Before that it
+may hold something else. Parameters may be assigned anew, as programs do when they reshape or cast an argument;
+``reassigned_parameters`` names those.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _annotations(function: Function) -> dict[str, list[ast.expr]]:
-    """The different annotations of each variable (``h``, ``self.q``, ``parts[0]``) that a function annotates."""
+    """The different annotations of each variable (``h``, ``self.q``, ``parts[0]``), in the order of the source."""
     found: dict[str, list[ast.expr]] = {}
     for node in own_nodes(function.body):
         if isinstance(node, ast.AnnAssign):
@@ -143,7 +144,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_match_case(self, node: ast.match_case) -> ast.AST:
         self.generic_visit(node)
         bound = [getattr(part, field, None) for part in ast.walk(node.pattern) for field in ("name", "rest")]
-        targets = [ast.Name(name, ast.Load()) for name in bound if isinstance(name, str)]
+        targets = [_located(ast.Name(name, ast.Load()), node.pattern) for name in bound if isinstance(name, str)]
         node.body = [*self._afterwards(targets, node.body[0]), *node.body]
         return node
 
@@ -157,7 +158,9 @@ class _Rewriter(ast.NodeTransformer):
         if annotations is None:
             return value
         if len(annotations) > 1 or name in self._parameters:
-            return self._left_out(value, name)
+            return self._left_out(value, name, "which has several annotations")
+        if _position(target) < _position(annotations[0]):
+            return self._left_out(value, name, "before it is annotated")
         return self._checked(value, name, annotations[0])
 
     def _afterwards(self, targets: Sequence[ast.expr], at: ast.stmt) -> list[ast.stmt]:
@@ -175,8 +178,8 @@ class _Rewriter(ast.NodeTransformer):
         thunk = ast.Lambda(_no_arguments(), self._outside(annotation))
         return _call("local", [value, ast.Constant(name), ast.Constant(self._path), thunk], value)
 
-    def _left_out(self, value: ast.expr, name: str) -> ast.expr:
-        return _call("undecided", [value, ast.Constant(name), ast.Constant(self._path)], value)
+    def _left_out(self, value: ast.expr, name: str, why: str) -> ast.expr:
+        return _call("undecided", [value, ast.Constant(f"{self._path}: variable {name!r}, {why}")], value)
 
     def _outside(self, annotation: ast.expr) -> ast.expr:
         """The annotation with the names of annotated variables looked up outside of the function."""
@@ -190,6 +193,10 @@ class _Rewriter(ast.NodeTransformer):
                 return _located(ast.Subscript(call, ast.Constant(node.id), ast.Load()), node)
 
         return cast(ast.expr, Outside().visit(copy.deepcopy(annotation)))
+
+
+def _position(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _no_arguments() -> ast.arguments:

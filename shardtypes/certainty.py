@@ -26,6 +26,7 @@ _SHAPE_RULES = (
     "jax._src.scipy",
     "jax._src.util",
     "numpy",
+    "opt_einsum",
 )
 #: What a result that leaves ``shard_map`` unreduced raises there, on every mesh that has the axis.
 _SHARD_MAP, _UNREDUCED = "jax._src.shard_map", "require replication"
@@ -38,6 +39,40 @@ def unbound_axis(error: Exception | None) -> str | None:
     """The axis name that a collective asked for and nothing around it binds, if that is the error."""
     found = _UNBOUND.search(str(error)) if isinstance(error, NameError) else None
     return found[1] if found else None
+
+
+_NO_MESH = re.compile(r"needs a mesh|non-empty mesh|context mesh cannot be empty|not under a mesh context|no mesh")
+_MISSING_AXIS = re.compile(r"Resource axis: (\w+) of|specs refers to '(\w+)'|mesh has no axis '(\w+)'")
+
+
+def needs_mesh(error: Exception | None) -> bool:
+    """Whether there is an error because no mesh is in force."""
+    return isinstance(error, (ValueError, RuntimeError)) and _NO_MESH.search(str(error)) is not None
+
+
+def missing_axes(error: Exception | None) -> list[str]:
+    """The axes that the mesh in force lacks, if that is the error."""
+    return [next(filter(None, found)) for found in _MISSING_AXIS.findall(str(error))]
+
+
+def auto_axes_refused(error: Exception | None) -> bool:
+    """Whether Explicit axes were needed."""
+    return isinstance(error, ValueError) and "AxisType.Auto" in str(error)
+
+
+def user_place(error: BaseException | None) -> tuple[str, int] | None:
+    """File and line of the user's code, the innermost, at which an error was raised."""
+    tb = error.__traceback__ if error is not None else None
+    place = None
+    while tb is not None:
+        module = str(tb.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module not in _NOT_USERS:
+            place = tb.tb_frame.f_code.co_filename, tb.tb_lineno
+        tb = tb.tb_next
+    return place
+
+
+_NOT_USERS = ("jax", "jaxlib", "numpy", "einops", "opt_einsum", "shardtypes", "typeguard", "functools", "contextlib")
 
 
 def why_uncertain(error: Exception | None) -> str | None:

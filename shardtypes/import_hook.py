@@ -49,8 +49,8 @@ def _is_annotated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 class _Instrument(ast.NodeTransformer):
     """Adds the checks of arguments and results to annotated functions, and those of what variables are assigned."""
 
-    def __init__(self) -> None:
-        self._path: list[str] = []
+    def __init__(self, path: Sequence[str] = ()) -> None:
+        self._path = [*path]
         self._in: type[ast.AST] = ast.Module
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -74,6 +74,11 @@ class _Instrument(ast.NodeTransformer):
         if (has_variables or _is_annotated(node)) and not _decorator_names(node) & _LEAVE:
             node.decorator_list.append(_checking("function", node))
         return node
+
+    def body(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Add the checks inside of a function, which may be checked itself already."""
+        self._inside(node)
+        check_assignments(node, ".".join([*self._path, node.name]))
 
     def _inside(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         before, self._in = self._in, type(node)
@@ -111,6 +116,16 @@ def instrument(source: bytes, path: str) -> ast.Module:
     line = ast.parse(f"import shardtypes.hooked as {HOOKED}").body[0]
     tree.body.insert(at, line)
     return ast.fix_missing_locations(tree)
+
+
+def instrument_body(node: ast.FunctionDef | ast.AsyncFunctionDef, path: str) -> bool:
+    """Add checks of what a function assigns to annotated variables, and of the functions defined in it, in place.
+
+    ``path`` is its name in messages. Returns whether there are any.
+    """
+    _Instrument(path.split(".")[:-1]).body(node)
+    ast.fix_missing_locations(node)
+    return any(isinstance(part, ast.Name) and part.id == HOOKED for part in ast.walk(node))
 
 
 class _Loader(SourceFileLoader):

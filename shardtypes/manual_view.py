@@ -13,6 +13,7 @@ import jax
 
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
+from shardtypes.checked import display_name
 from shardtypes.errors import ShardingError
 from shardtypes.layouts import Layout
 from shardtypes.mapped_arguments import ArgumentLayout, argument_layout
@@ -30,6 +31,7 @@ from shardtypes.sharding_check import (
     report,
     unknown_axis,
 )
+from shardtypes.trace_forms import innermost
 
 if TYPE_CHECKING:
     from shardtypes.array_check import ArraySpec
@@ -48,6 +50,9 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
         raise difference(spec, unknown, value, view.mesh, site)
     large = frozenset(a for a in view.manual if sizes[a] > 1)
     found = argument_layout(value)
+    if found is not None and not spec.shape.axes and _is_helper(site, found.function):
+        _stats.count_not_possible("inside shard_map: an annotation without axes, of a function that sees one shard")
+        return
     exact = large & found.axes if found is not None else frozenset()
     if found is not None:
         _check_argument(spec, declared, found, exact, value, view, site)
@@ -89,6 +94,12 @@ def _check_sums(
         reason = compare_sums(sums.pending.intersection(pending), sums, mesh_sizes(view.mesh))
         if reason:
             report(spec, reason, value, view.mesh, site)
+
+
+def _is_helper(site: Site, mapped: Any) -> bool:
+    """Whether a place is in another function than the one that ``shard_map`` maps: one written for single devices says
+    nothing of axes."""
+    return mapped is not None and bool(site.function) and site.function != display_name(innermost(mapped))
 
 
 def _check_argument(

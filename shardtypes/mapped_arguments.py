@@ -21,11 +21,12 @@ from shardtypes.meshes import Sums
 @dataclass(frozen=True, slots=True)
 class ArgumentLayout:
     """``dims`` are the axes of each dimension, major to minor, and ``sums`` what is outstanding; of other axes than
-    ``axes`` nothing is said."""
+    ``axes`` nothing is said. ``function`` is the one that is mapped, None where this JAX does not tell."""
 
     dims: tuple[Axes, ...]
     axes: frozenset[str]
     sums: Sums
+    function: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class _Call:
     given: Sequence[Any]
     specs: Sequence[Any]
     axes: frozenset[str]
+    function: Any
 
 
 def argument_layout(value: Any) -> ArgumentLayout | None:
@@ -60,9 +62,9 @@ def _look_up(value: Any, calls: Sequence[_Call]) -> ArgumentLayout | None:
                 return None
             outer = _look_up(given, calls[at + 1 :])  # what it was split over already is major
             if outer is None:
-                return ArgumentLayout(dims, call.axes, Sums.of(spec))
+                return ArgumentLayout(dims, call.axes, Sums.of(spec), call.function)
             both = tuple(major + minor for major, minor in zip(outer.dims, dims, strict=True))
-            return ArgumentLayout(both, outer.axes | call.axes, outer.sums | Sums.of(spec))
+            return ArgumentLayout(both, outer.axes | call.axes, outer.sums | Sums.of(spec), call.function)
     return None
 
 
@@ -79,6 +81,6 @@ def _calls(frame: types.FrameType | None) -> Iterator[_Call]:
                 given, specs, mesh = names.get("dyn_args", ()), names.get("in_specs_flat", ()), names.get("mesh")
                 axes = frozenset(names.get("axis_names", ())) - frozenset(getattr(mesh, "manual_axes", ()))
                 if len(inside) == len(given) == len(specs):
-                    yield _Call(inside, given, specs, axes)
+                    yield _Call(inside, given, specs, axes, names.get("f"))
                 inside = None
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""A function compiled anew, with checks of what it assigns to its annotated variables.
+"""A function compiled anew, with checks inside of its body.
 
 Python keeps no annotations of variables, so the function's source is read again. Where that is not the source that it
 was compiled from, its variables are counted instead of checked.
@@ -12,7 +12,7 @@ import copy
 import functools
 import linecache
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,17 @@ _FUTURES = functools.reduce(
 _OUTER = "__shardtypes_outer__"
 
 
+# Puts checks into a function, in place, and says whether it did; it gets the function's name in messages too.
+Instrument = Callable[[Function, str], bool]
+
+
+class OtherSource(Exception):
+    """A function was not compiled from the source that is there."""
+
+
 @dataclass(frozen=True)
 class _Source:
-    """A function that annotates variables, as it stands in its file."""
+    """A function as it stands in its file."""
 
     node: Function
     holder: str | None  # the class around it, which its private names are mangled with
@@ -38,25 +46,41 @@ def with_assignments_checked(function: Any, display: str) -> Any:
     """The function with checks of its annotated variables; itself if it has none."""
     if not isinstance(function, types.FunctionType):
         return function
+    try:
+        return recompiled(function, _check_variables, variable_checks)
+    except OtherSource:
+        _stats.count_not_possible(f"{display}: its variables, for it was not compiled from the source that is there")
+        return function
+
+
+def _check_variables(node: Function, path: str) -> bool:
+    return has_annotated_assignments(node) and check_assignments(node, path)
+
+
+def recompiled(function: types.FunctionType, instrument: Instrument, hooks: types.ModuleType) -> types.FunctionType:
+    """The function with checks in its body, which call into ``hooks``; itself if there is nothing to check.
+
+    Raises ``OtherSource``.
+    """
     code = function.__code__
     if HOOKED in code.co_names:  # the import hook did this already
         return function
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
-    source = _functions_with_variables(code.co_filename, lines).get(code.co_firstlineno)
+    source = _functions_of(code.co_filename, lines).get(code.co_firstlineno)
     if source is None or source.node.name != code.co_name:
         return function
-    if not _same(code, _compiled(source, code, checked=False)):
-        _stats.count_not_possible(f"{display}: its variables, for it was not compiled from the source that is there")
+    node = copy.deepcopy(source.node)
+    if not instrument(node, code.co_qualname.rpartition("<locals>.")[2]):
         return function
-    made = _compiled(source, code, checked=True)
-    if made is None:
-        return function
-    return _function(function, made)
+    if not _same(code, _compiled(source, copy.deepcopy(source.node), code)):
+        raise OtherSource(f"{code.co_filename}:{code.co_firstlineno}")
+    made = _compiled(source, node, code)
+    return function if made is None else _function(function, made, hooks)
 
 
 @functools.lru_cache(maxsize=64)
-def _functions_with_variables(path: str, lines: tuple[str, ...]) -> Mapping[int, _Source]:
-    """Those functions of a file that annotate variables, by the line on which each begins."""
+def _functions_of(path: str, lines: tuple[str, ...]) -> Mapping[int, _Source]:
+    """The functions of a file by the line on which each begins."""
     try:
         tree = ast.parse("".join(lines), path)
     except (SyntaxError, ValueError):  # not the source of a running program any more
@@ -68,9 +92,9 @@ def _functions_with_variables(path: str, lines: tuple[str, ...]) -> Mapping[int,
 
 
 def _functions(node: ast.AST, holder: str | None) -> Iterator[tuple[Function, str | None]]:
-    """The functions that annotate variables, with the class around each."""
+    """All functions, with the class around each."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and has_annotated_assignments(child):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield child, holder
         yield from _functions(child, child.name if isinstance(child, ast.ClassDef) else holder)
 
@@ -79,11 +103,11 @@ def _first_line(node: Function) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def _compiled(source: _Source, code: types.CodeType, checked: bool) -> types.CodeType | None:
-    """The code of a function inside another one, whose variables stand for those that it takes from around it."""
-    node = copy.deepcopy(source.node)
-    if checked:
-        check_assignments(node, code.co_qualname.rpartition("<locals>.")[2])
+def _compiled(source: _Source, node: Function, code: types.CodeType) -> types.CodeType | None:
+    """The code of a function inside another one, whose variables stand for those that it takes from around it.
+
+    ``node`` is a copy of its source, with checks or without, which is changed.
+    """
     _take_off(node)
     around = [*(name for name in code.co_freevars if name != "__class__"), HOOKED]
     body: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in around]
@@ -132,9 +156,9 @@ def _same(code: types.CodeType, again: types.CodeType | None) -> bool:
     return all(getattr(code, name) == getattr(again, name) for name in names)
 
 
-def _function(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+def _function(function: types.FunctionType, code: types.CodeType, hooks: types.ModuleType) -> types.FunctionType:
     before = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    before[HOOKED] = types.CellType(variable_checks)
+    before[HOOKED] = types.CellType(hooks)
     code = _renamed(code, code.co_qualname, function.__code__.co_qualname)
     code = code.replace(co_firstlineno=function.__code__.co_firstlineno)
     cells = tuple(before[name] for name in code.co_freevars)

@@ -9,6 +9,7 @@ import inspect
 import itertools
 import math
 import sys
+import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,71 +23,145 @@ from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape
 from shardtypes.partition_specs import map_type
 from shardtypes.pytrees import is_static
-
-
-class CannotTell(Exception):
-    """An argument cannot be made from the annotations."""
+from shardtypes.trace_forms import bound_arguments, example_of, innermost
+from shardtypes.trace_guesses import CannotTell, Guess, guess_of, of_defaults
 
 
 @dataclass(frozen=True)
 class Argument:
+    """One argument of the call: a value, or an annotation to make arrays of, or what makes it of the sizes."""
+
     parameter: inspect.Parameter
     annotation: Any
     value: Any
     supposed: bool = False  # made from the defaults of its class: what is found holds for these
-    choices: tuple[Any, ...] = ()  # every value that its annotation allows, the default first
+    guess: Guess | None = None
+    choices: tuple[Choice, ...] = ()  # everything that its annotation allows, the default first
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether it is passed by its position: what ``shard_map``, ``vmap`` and ``pmap`` return asks for that."""
+        return self.parameter.kind is not self.parameter.KEYWORD_ONLY
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing that an argument may be: a value, or arrays as an annotation says."""
+
+    words: str
+    value: Any
+    annotation: Any
 
 
 def arguments_of(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> list[Argument]:
-    inner = inspect.unwrap(f)
-    hints = typing.get_type_hints(inner, _globals(f), _closure(f), include_extras=True)
+    """The arguments of a call, in order. Raises ``CannotTell`` for one that needs an example."""
+    inner = innermost(f)
+    hints = typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True)
     signature = inspect.signature(f)
     given = dict(signature.bind_partial(*examples, **named).arguments)
-    result = []
+    result: list[Argument] = []
+    by_name = False  # a parameter is left out, so that those after it are passed by name
     for parameter in signature.parameters.values():
         hint = hints.get(parameter.name, _self_type(f, parameter, signature))
         if parameter.kind is parameter.VAR_KEYWORD:
-            if parameter.name in given:
-                result += [
-                    Argument(parameter.replace(name=name, kind=parameter.KEYWORD_ONLY), hint, value)
-                    for name, value in given[parameter.name].items()
-                ]
+            result += _keywords(parameter, hint, given.get(parameter.name, {}))
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
-            wanted = hint is not _MISSING and has_arrays(hint)
-            values = given.get(parameter.name, (_MISSING, _MISSING) if wanted else ())
-            result += [
-                Argument(parameter.replace(name=f"{parameter.name}{i}", kind=parameter.POSITIONAL_ONLY), hint, value)
-                for i, value in enumerate(values)
-            ]
+            result += _rest(parameter, hint, given)
             continue
-        if parameter.name in given:
-            result.append(Argument(parameter, hint, given[parameter.name]))
-        elif hint is not _MISSING and has_arrays(hint):
-            _need_static_fields(hint, parameter.name)
-            result.append(Argument(parameter, hint, _MISSING))
-        elif choices := _choices(hint, parameter):
-            result.append(Argument(parameter, hint, choices[0], choices=choices))
-        elif parameter.default is not parameter.empty:
-            continue
+        argument = _argument(parameter, hint, given)
+        if argument is None and _rest_follows(signature, given, hints):
+            argument = Argument(parameter, hint, parameter.default)
+        if argument is None:
+            by_name = True
+        elif by_name and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            result.append(replace(argument, parameter=parameter.replace(kind=parameter.KEYWORD_ONLY)))
         else:
-            result.append(Argument(parameter, hint, _of_defaults(parameter, hint), supposed=True))
+            result.append(argument)
     return result
 
 
-def _choices(hint: Any, parameter: inspect.Parameter) -> tuple[Any, ...]:
-    """All values of a ``bool``, a ``Literal`` or an ``Enum``, the default first; none of another type."""
+def _keywords(parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]) -> list[Argument]:
+    return [
+        Argument(parameter.replace(name=name, kind=parameter.KEYWORD_ONLY), hint, value)
+        for name, value in given.items()
+    ]
+
+
+def _rest(parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]) -> list[Argument]:
+    wanted = hint is not _MISSING and has_arrays(hint)
+    values = given.get(parameter.name, (_MISSING, _MISSING) if wanted else ())
+    return [
+        Argument(parameter.replace(name=f"{parameter.name}{i}", kind=parameter.POSITIONAL_ONLY), hint, value)
+        for i, value in enumerate(values)
+    ]
+
+
+def _rest_follows(signature: inspect.Signature, given: Mapping[str, Any], hints: Mapping[str, Any]) -> bool:
+    """Whether items of ``*args`` are passed, before which everything is positional."""
+    rest = next((p for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    return rest is not None and bool(_rest(rest, hints.get(rest.name, _MISSING), given))
+
+
+def _argument(parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]) -> Argument | None:
+    """One argument; None for a parameter that keeps its default."""
+    if parameter.name in given:
+        return Argument(parameter, hint, given[parameter.name])
+    choices = _choices(hint, parameter)
+    if choices:
+        return replace(_chosen(Argument(parameter, hint, _MISSING), choices[0]), choices=choices)
+    if hint is not _MISSING and has_arrays(hint):
+        _need_static_fields(hint, parameter.name)
+        return Argument(parameter, hint, _MISSING)
+    if parameter.default is not parameter.empty:
+        return None
+    made = of_defaults(hint)
+    if made is not None:
+        return Argument(parameter, hint, made, supposed=True)
+    return Argument(parameter, hint, None, guess=guess_of(parameter, hint))
+
+
+def _chosen(argument: Argument, choice: Choice) -> Argument:
+    return replace(argument, value=choice.value, annotation=choice.annotation)
+
+
+def _choices(hint: Any, parameter: inspect.Parameter) -> tuple[Choice, ...]:
+    """Everything that a ``bool``, a ``Literal``, an ``Enum`` or a union with arrays allows, the default first."""
     if hint is bool:
         values: list[Any] = [False, True]
     elif typing.get_origin(hint) is typing.Literal:
         values = list(typing.get_args(hint))
     elif isinstance(hint, type) and issubclass(hint, enum.Enum):
         values = list(hint)
+    elif typing.get_origin(hint) in (typing.Union, types.UnionType) and has_arrays(hint):
+        return _members(hint, parameter)
     else:
         return ()
     if parameter.default is not parameter.empty:
         values = [parameter.default, *(value for value in values if value != parameter.default)]
-    return tuple(values)
+    return tuple(Choice(f"{parameter.name}={_shown(value)}", value, hint) for value in values)
+
+
+def _members(hint: Any, parameter: inspect.Parameter) -> tuple[Choice, ...]:
+    """The members of a union: its arrays, each in turn, and None. The default last, for it says the least."""
+    found = []
+    for member in typing.get_args(hint):
+        if member is type(None):
+            continue
+        if has_arrays(member):
+            _need_static_fields(member, parameter.name)
+            found.append(Choice(f"{parameter.name}: {_shown_type(member)}", _MISSING, member))
+    if type(None) in typing.get_args(hint):
+        found.append(Choice(f"{parameter.name}=None", None, hint))
+    return tuple(found)
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, enum.Enum) else repr(value)
+
+
+def _shown_type(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else repr(hint)
 
 
 # How many calls are made for the values of such parameters at most.
@@ -102,17 +177,18 @@ def combinations(parameters: list[Argument]) -> list[tuple[str, list[Argument]]]
     if not several:
         return [("", parameters)]
     defaults = tuple(a.choices[0] for a in several)
-    calls: Sequence[tuple[Any, ...]]
+    calls: Sequence[tuple[Choice, ...]]
     if math.prod(len(a.choices) for a in several) <= _MOST:
         calls = list(itertools.product(*(a.choices for a in several)))
     else:
         others = [(i, value) for i, a in enumerate(several) for value in a.choices[1:]]
         calls = [defaults, *((*defaults[:i], value, *defaults[i + 1 :]) for i, value in others[: _MOST - 1])]
     made = []
-    for values in calls:
-        chosen = {a.parameter.name: value for a, value in zip(several, values, strict=True)}
-        words = ", ".join(f"{name}={v if isinstance(v, enum.Enum) else repr(v)}" for name, v in chosen.items())
-        made.append((words, [replace(a, value=chosen.get(a.parameter.name, a.value)) for a in parameters]))
+    for choices in calls:
+        chosen = {a.parameter.name: choice for a, choice in zip(several, choices, strict=True)}
+        words = ", ".join(choice.words for choice in choices)
+        arguments = [_chosen(a, chosen[a.parameter.name]) if a.parameter.name in chosen else a for a in parameters]
+        made.append((words, arguments))
     return made
 
 
@@ -129,7 +205,14 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
                     if dim.kind == "size" and dim.size is not None and dim.size.symbol_name is not None:
                         found.setdefault(dim.size.symbol_name, size)
 
-    given = [(a.annotation, a.value) for a in parameters if a.value is not _MISSING and a.annotation is not _MISSING]
+    given = [
+        (a.annotation, example_of(f, at if a.is_positional else None, a.value))
+        for at, a in enumerate(parameters)
+        if a.value is not _MISSING and a.annotation is not _MISSING
+    ]
+    inner = innermost(f)
+    hints = typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True)
+    given += [(hints[name], value) for name, value in bound_arguments(f).items() if name in hints]
     owner = getattr(f, "__self__", None)
     if owner is not None and is_pytree_dataclass(type(owner)):
         given.insert(0, (type(owner), owner))
@@ -141,26 +224,9 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
     return found
 
 
-def _of_defaults(parameter: inspect.Parameter, hint: Any) -> Any:
-    """An object of a dataclass without arrays, such as a configuration, all of whose fields have defaults."""
-    name = parameter.name
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        fields = [field for field in dataclasses.fields(hint) if field.init]
-        missing = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
-        if not missing:
-            return hint()
-        raise CannotTell(f"{hint.__name__}.{missing[0]} has no default: give an example of {name!r}")
-    if name in ("self", "cls") and isinstance(hint, type):
-        raise CannotTell(
-            f"{hint.__name__} is no pytree_dataclass, so annotations do not make its object: give one as first argument"
-        )
-    what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
-    raise CannotTell(f"parameter {name!r} {what} and has no default: give an example")
-
-
 def _self_type(f: Any, parameter: inspect.Parameter, signature: inspect.Signature) -> Any:
     """The class of a method's object, if ``f`` is a method found in its class."""
-    inner = inspect.unwrap(f)
+    inner = innermost(f)
     holder, _, _ = getattr(inner, "__qualname__", "").rpartition(".")
     if not holder or parameter.name != next(iter(signature.parameters)):
         return _MISSING
@@ -199,10 +265,24 @@ def has_arrays(hint: Any) -> bool:
 
 def shapes_of(parameters: list[Argument]) -> Iterator[Shape]:
     for argument in parameters:
-        if argument.value is _MISSING:
+        if argument.value is _MISSING and argument.guess is None:
             found: list[ArrayType] = []
             try:
                 map_type(argument.annotation, found.append, many=lambda c, item: item)
             except TypeError as error:  # such as a union: which of its members is meant?
                 raise CannotTell(f"{error}: give an example of {argument.parameter.name!r}") from None
             yield from map(shape_of_type, found)
+
+
+def numbers_in(argument: Argument) -> list[Any]:
+    """The static fields of the dataclasses that are made for an argument, of their defaults."""
+    found: list[Any] = []
+    waiting = [argument.annotation] if argument.value is _MISSING else []
+    while waiting:
+        hint = waiting.pop()
+        base = typing.get_origin(hint) or hint
+        waiting += typing.get_args(hint)
+        if is_pytree_dataclass(base):
+            waiting += field_types(base, typing.get_args(hint)).values()
+            found += [f.default for f in dataclasses.fields(base) if is_static(base, f.name)]
+    return found

@@ -1,46 +1,58 @@
 """``trace``: is a function right for all sizes? Asked of JAX's own rules, with no data and no devices.
 
-The sizes are symbols first. Where those are inconclusive, as in code that branches on a size, distinct primes stand
-for them, in two assignments; where primes fail and sizes with many divisors do not, the answer is *could not tell*.
+A failure is certain only if it cannot be the caller's: at every size that the program accepts an annotation does not
+hold, or the program accepts none, and JAX's rules for shapes say so wherever what it divides is divisible and what it
+compares is in the order that it needs. Sizes are independent of each other: a program that needs two names to be equal
+is wrong. A number that a configuration gives may be the size of a name.
 """
 
 from __future__ import annotations
 
-import contextlib
-import itertools
+import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+import typing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
-import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import AbstractMesh, AxisType
 
-from shardtypes import _stats
-from shardtypes.certainty import refuses, whole_tracebacks, why_uncertain
-from shardtypes.checked import _MISSING, display_name, typechecked
-from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype
-from shardtypes.errors import ShardTypeError, TypeCheckError
-from shardtypes.lang import format_witness
+from shardtypes.array_types import array_annotation
+from shardtypes.certainty import (
+    auto_axes_refused,
+    missing_axes,
+    needs_mesh,
+    refuses,
+    unbound_axis,
+    user_place,
+    whole_tracebacks,
+    why_uncertain,
+)
+from shardtypes.checked import _MISSING, _closure, _globals, display_name
+from shardtypes.checks_in_place import checks_in_place, reached
+from shardtypes.dtypes import shape_of_type
+from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
+from shardtypes.lang import Shape, format_witness
 from shardtypes.meshes import axes_of_type, mesh_sizes
-from shardtypes.partition_specs import map_type, spec_of
-from shardtypes.trace_arguments import Argument, CannotTell, arguments_of, combinations, shapes_of, sizes_of_examples
+from shardtypes.trace_arguments import (
+    Argument,
+    arguments_of,
+    combinations,
+    numbers_in,
+    shapes_of,
+    sizes_of_examples,
+)
+from shardtypes.trace_calls import Call, Surroundings
+from shardtypes.trace_fits import numbers_of
+from shardtypes.trace_forms import innermost, mappings
+from shardtypes.trace_guesses import CannotTell, shown
+from shardtypes.trace_search import Search, Trial
+from shardtypes.trace_sizes import sizes_of
 
-_PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107))
-_COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
-
-_FAMILY = {
-    "floating": "float32",
-    "inexact": "float32",
-    "number": "float32",
-    "any": "float32",
-    "integer": "int32",
-    "signedinteger": "int32",
-    "unsignedinteger": "uint32",
-    "complexfloating": "complex64",
-}
+_AXES_AT_MOST = 8
+# What stands for dimensions of any number.
+_MORE_DIMENSIONS = (), (5,), (5, 7)
 
 
 @dataclass(frozen=True)
@@ -81,24 +93,35 @@ def trace(
     are checked too where its axes are Explicit. Of a method found in its class the object is made like any argument,
     if the class is a ``pytree_dataclass``; ``*args`` stand for two.
     """
-    with whole_tracebacks():
-        return _trace(f, examples, mesh, sizes or {}, named)
+    configured = _numbers_around(f)  # before the functions run their checked forms
+    with whole_tracebacks(), checks_in_place(f) as left:
+        verdict = _trace(f, examples, mesh, sizes or {}, named, configured)
+    if verdict.ok is True and left:
+        return replace(verdict, reason="; ".join([verdict.reason, *left]))
+    return verdict
 
 
 def _trace(
-    f: Callable[..., Any], examples: tuple[Any, ...], mesh: Any, sizes: Mapping[str, int], named: Mapping[str, Any]
+    f: Callable[..., Any],
+    examples: tuple[Any, ...],
+    mesh: Any,
+    sizes: Mapping[str, int],
+    named: Mapping[str, Any],
+    configured: frozenset[int],
 ) -> Verdict:
-    name = display_name(f)
+    name = display_name(innermost(f))
     try:
         calls = combinations(arguments_of(f, examples, named))
+    except ShapeStringError as error:
+        return Verdict(False, f"{name}: {error}", error=error)
     except (CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
     if len(calls) == 1:
-        return _trace_call(name, f, calls[0][1], mesh, sizes)
+        return _trace_call(name, f, calls[0][1], mesh, sizes, configured)
     verdicts: list[tuple[str, Verdict]] = []
     for words, parameters in calls:
         title = f"{name} with {words}"
-        verdict = _trace_call(title, f, parameters, mesh, sizes)
+        verdict = _trace_call(title, f, parameters, mesh, sizes, configured)
         if verdict.ok is False:
             return verdict
         if not verdicts or not refuses(verdict.error):  # values that do not go together are no fault
@@ -112,76 +135,210 @@ def _trace(
 
 
 def _trace_call(
-    name: str, f: Callable[..., Any], parameters: list[Argument], mesh: Any, sizes: Mapping[str, int]
+    name: str,
+    f: Callable[..., Any],
+    parameters: list[Argument],
+    mesh: Any,
+    sizes: Mapping[str, int],
+    configured: frozenset[int],
 ) -> Verdict:
     try:
-        sizes = {**sizes_of_examples(f, parameters), **sizes}
-        symbols = _symbols(parameters, sizes)
-        factors = _factors(parameters, mesh)
+        call = Call(f, parameters, mappings(f), _result_of(f), Surroundings(mesh), configured)
+        fixed = {**sizes_of_examples(f, parameters), **sizes}
+        shapes = list(shapes_of(parameters))
     except (CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
-    checked = f if hasattr(f, "__shardtypes_checked__") else typechecked(f)
-    symbolic = _symbolic_sizes(symbols, factors, sizes)
-    supposed = [f"{a.parameter.name}={a.value!r}" for a in parameters if a.supposed]
-    silent = "".join(f"; with {text}" for text in supposed) + _not_compared(parameters, mesh)
+    if not any(shape.variadic is not None for shape in shapes):
+        return _surrounded(name, call, fixed, shapes, mesh)
+    verdicts = [_surrounded(name, replace(call, more=more), fixed, shapes, mesh) for more in _MORE_DIMENSIONS]
+    if len({verdict.ok for verdict in verdicts}) == 1:
+        return max(verdicts, key=lambda verdict: not verdict.proved)
+    odd = next((at for at, verdict in enumerate(verdicts) if verdict.ok is not verdicts[0].ok), 0)
+    words = f"{name} where `...` is {_MORE_DIMENSIONS[odd]}"
+    return replace(verdicts[odd], ok=None, reason=f"{words}: {verdicts[odd].reason.removeprefix(name + ': ')}")
+
+
+def _surrounded(name: str, call: Call, fixed: Mapping[str, int], shapes: list[Shape], mesh: Any) -> Verdict:
+    """The verdict in the surroundings that a function needs."""
+    verdict = first = _judged(name, call, fixed)
+    axes = sorted({axis for shape in shapes for axis in shape.axes})
+    for _ in range(_AXES_AT_MOST):
+        around = _other_surroundings(verdict, call.around, mesh, axes)
+        if around is None:
+            break
+        call = replace(call, around=around)
+        verdict = _judged(name, call, fixed)
+    if verdict is first:
+        return first
+    if verdict.error is not None and why_uncertain(verdict.error) is not None:
+        return first
+    names = ", ".join(mesh_sizes(call.around.mesh))
+    where = f"inside shard_map over {names}" if call.around.manual else f"on a mesh with axes {names}"
+    return replace(verdict, reason=f"{verdict.reason} ({where})")
+
+
+def _other_surroundings(verdict: Verdict, now: Surroundings, mesh: Any, axes: list[str]) -> Surroundings | None:
+    """What the function needs around it, where its error says that it lacks something; None where it does not."""
+    if verdict.ok is True or verdict.error is None:
+        return None
+    have = tuple(mesh_sizes(now.mesh))
+    unbound = unbound_axis(verdict.error)
+    if unbound is not None and not (now.manual and unbound in have):
+        if mesh is not None:
+            return Surroundings(mesh, True) if unbound in have and not now.manual else None
+        return Surroundings(_mesh_over((*axes, *have, unbound)), True)
+    if mesh is not None:
+        return None
+    if now.mesh is None and needs_mesh(verdict.error):
+        return Surroundings(_mesh_over(axes or ["x"]), now.manual)
+    if now.mesh is not None and auto_axes_refused(verdict.error) and axes_of_type(now.mesh, "Auto"):
+        return Surroundings(_mesh_over(have, AxisType.Explicit), now.manual)
+    missing = [axis for axis in missing_axes(verdict.error) if axis not in have]
+    if now.mesh is not None and missing:
+        kind = AxisType.Explicit if axes_of_type(now.mesh, "Explicit") else AxisType.Auto
+        return Surroundings(_mesh_over((*(axes if axes else ()), *have, *missing), kind), now.manual)
+    return None
+
+
+def _mesh_over(names: typing.Iterable[str], kind: AxisType = AxisType.Auto) -> AbstractMesh:
+    """Axes of two devices each, so that every one of them splits something."""
+    own = tuple(dict.fromkeys(names))
+    return AbstractMesh((2,) * len(own), own, axis_types=(kind,) * len(own))
+
+
+def _result_of(f: Callable[..., Any]) -> Any:
+    """The annotation of the result, None where there is none or it cannot be read: the checks say so."""
+    inner = innermost(f)
     try:
-        before = dict(_stats._reasons)
-        made = _evaluate(checked, parameters, symbolic, mesh)
-        unbound = [r for r, n in _stats._reasons.items() if n > before.get(r, 0) and r.startswith("size ")]
-        reason = f"{name}: holds for all sizes" + "".join(f"; {r}" for r in unbound) + silent
-        return Verdict(True, reason, made, proved=not unbound)
+        return typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True).get("return")
+    except (NameError, TypeError, ValueError, AttributeError):
+        return None
+
+
+# --- judging --------------------------------------------------------------------------------------------------------
+
+
+def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
+    try:
+        symbols = _symbols(call.parameters, fixed)
+        factors = _factors(call.parameters, call.around.mesh)
+        search = Search(call)
+        search.run(sizes_of(symbols, factors, fixed), _pool(call), *_kinds_of_names(call.parameters))
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
-    except Exception as error:  # noqa: BLE001 - whatever user code raises at symbolic sizes is asked again with numbers
-        first = error
-    failures: list[tuple[dict[str, int], Exception]] = []
-    result: Any = None
-    for numbers in _PRIMES:
-        chosen = _numbers(symbols, factors, sizes, numbers)
-        try:
-            result = _evaluate(checked, parameters, chosen, mesh)
-        except Exception as error:  # noqa: BLE001 - as above: the verdict carries it
-            failures.append((chosen, error))
-    if not failures:
-        tried = "; ".join(format_witness(_numbers(symbols, factors, sizes, n)) for n in _PRIMES)
-        reason = f"{name}: holds for {tried} (for all sizes it cannot be told: {_line(first)}){silent}"
-        return Verdict(True, reason, result)
-    chosen = _numbers(symbols, factors, sizes, _COMPOSITES)
-    try:
-        result = _evaluate(checked, parameters, chosen, mesh)
-    except Exception as error:  # noqa: BLE001 - as above
-        where, last = failures[0]
-        why = why_uncertain(last) or why_uncertain(error)
-        if why is not None:
-            return Verdict(None, f"{name}: {why}", None, None, last)
-        if _kind(error) != _kind(last):
-            # Two reasons, each about the sizes that were chosen, do not say that no sizes would do.
-            tried = f"fails for {format_witness(where)}: {_line(last)}; for {format_witness(chosen)}: {_line(error)}"
-            return Verdict(None, f"{name}: {tried}", None, where, last)
-        return Verdict(
-            False,
-            f"{name}: fails for {format_witness(where)}: {last}" if where else f"{name}: {last}",
-            None,
-            where,
-            last,
-        )
-    where, last = failures[0]
-    return Verdict(
-        None,
-        f"{name}: holds for {format_witness(chosen)}, fails for {format_witness(where)}: {_line(last)}",
-        result,
-        where,
-        last,
-    )
+    if not search.wrong:
+        return _mixed(name, search) if search.of("broken") else _right(name, search)
+    verdict = _wrong(name, search)
+    guessed = ", ".join(_guessed(call))
+    if not any(a.guess is not None and a.guess.is_used for a in call.parameters):
+        return verdict
+    reason = f"{name} with {guessed}, a guess: {verdict.reason.removeprefix(name + ': ')}; give an example"
+    return replace(verdict, ok=None, reason=reason)
 
 
-def _line(error: Exception) -> str:
+def _right(name: str, search: Search) -> Verdict:
+    silent = _silent(search.call)
+    result = search.of("holds")[0].result
+    unbound = dict.fromkeys(reason for path in search.paths for reason in path.unbound)
+    if search.proved:
+        reason = f"{name}: holds for all sizes" + "".join(f"; {r}" for r in unbound) + silent
+        return Verdict(True, reason, search.paths[0].result, proved=not unbound)
+    reason = f"{name}: holds for {_where(search)}"
+    refused = search.of("refused")
+    if refused:
+        reason += f"; not for {_witness(refused[0])}: {_line(refused[0].error)}"
+    return Verdict(True, reason + "".join(f"; {r}" for r in unbound) + silent, result)
+
+
+def _where(search: Search) -> str:
+    """The sizes for which it holds: all that have some needs where that is proved, else those that were tried."""
+    held = sorted((trial.sizes for trial in search.of("holds")), key=lambda sizes: list(sizes.values()).count(1))
+    proved = [path for path in search.paths if path.proved and path.sizes.needs]
+    for path in proved:
+        if all(numbers in held for numbers in path.sizes.trials()):
+            return f"all sizes where {' and '.join(dict.fromkeys(path.sizes.needs))}"
+    tried = "; ".join(format_witness(sizes) for sizes in held[:2]) or "the sizes given"
+    first = next((path.error for path in search.paths if path.error is not None), None)
+    return tried if first is None else f"{tried} (for all sizes it cannot be told: {_line(first)})"
+
+
+def _mixed(name: str, search: Search) -> Verdict:
+    """It runs at all of these sizes, and its annotations hold at some: those may be all that its callers use."""
+    trial = search.of("broken")[0]
+    reason = f"{name}: holds for {_where(search)}, fails for {_witness(trial)}: {_line(trial.error)}"
+    return Verdict(None, reason, search.of("holds")[0].result, trial.sizes, trial.error)
+
+
+def _wrong(name: str, search: Search) -> Verdict:
+    broken, refused = search.of("broken"), search.of("refused")
+    trial = broken[0] if broken else _furthest(refused)
+    if search.beyond is not None:
+        return Verdict(None, f"{name}: {why_uncertain(search.beyond)}", None, None, search.beyond)
+    if search.only_where:
+        equal = " and ".join(search.only_where)
+        reason = f"{name}: holds only where {equal}, which its annotations do not say: {_line(trial.error)}"
+        return Verdict(None, reason, None, trial.sizes, trial.error)
+    if broken:
+        return Verdict(False, _failure(name, trial), None, trial.sizes, trial.error)
+    why = why_uncertain(trial.error)
+    if why is not None:
+        return Verdict(None, f"{name}: {why}", None, None, trial.error)
+    if search.refused_everywhere:
+        return Verdict(False, _failure(name, trial), None, trial.sizes, trial.error)
+    alike = [found for found in refused if found.needs == trial.needs]
+    other = next((found for found in alike if _kind(found.error) != _kind(trial.error)), None)
+    if other is not None:
+        tried = f"{_witness(trial)}: {_line(trial.error)}; for {_witness(other)}: {_line(other.error)}"
+        return Verdict(None, f"{name}: fails for {tried}", None, trial.sizes, trial.error)
+    if not _seen_up_to(search, trial):
+        reason = f"{name}: fails for {_witness(trial)}, and other sizes may do: {_line(trial.error)}"
+        return Verdict(None, reason, None, trial.sizes, trial.error)
+    return Verdict(False, _failure(name, trial), None, trial.sizes, trial.error)
+
+
+def _furthest(refused: list[Trial]) -> Trial:
+    """The trial in whose sizes the most is built in of what the program was seen to need."""
+    return max(refused, key=lambda trial: (not trial.few, len(trial.needs)))
+
+
+def _seen_up_to(search: Search, trial: Trial) -> bool:
+    """Whether the program was followed with symbols up to where it fails with numbers."""
+    place = user_place(trial.error)
+    followed = [path for path in search.paths if not path.needs.integers]
+    return any(path.error is None or user_place(path.error) == place for path in followed)
+
+
+def _failure(name: str, trial: Trial) -> str:
+    return f"{name}: fails for {_witness(trial)}: {trial.error}" if trial.sizes else f"{name}: {trial.error}"
+
+
+def _witness(trial: Trial) -> str:
+    return format_witness(trial.sizes) or "its arguments"
+
+
+def _line(error: Exception | None) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _kind(error: Exception) -> tuple[type, str]:
+def _kind(error: Exception | None) -> tuple[type, str]:
     """What an error says, whatever the sizes."""
     return type(error), re.sub(r"\d+", "", _line(error))
+
+
+def _silent(call: Call) -> str:
+    """What a verdict must add: arguments that were supposed, and what was not compared."""
+    supposed = [f"{a.parameter.name}={shown(a.value)}" for a in call.parameters if a.supposed]
+    supposed += _guessed(call)
+    return "".join(f"; with {text}" for text in supposed) + _not_compared(call.parameters, call.around.mesh)
+
+
+def _guessed(call: Call) -> list[str]:
+    names = {symbol for shape in shapes_of(call.parameters) for symbol in _names(shape)}
+    return [f"{a.parameter.name}={a.guess.words(names)}" for a in call.parameters if a.guess is not None]
+
+
+def _names(shape: Shape) -> set[str]:
+    return {symbol for dim in shape.dims if dim.size is not None for symbol in dim.size.symbols}
 
 
 def _not_compared(parameters: list[Argument], mesh: Any) -> str:
@@ -219,90 +376,37 @@ def _factors(parameters: list[Argument], mesh: Any) -> dict[str, int]:
     return factors
 
 
-def _symbolic_sizes(symbols: list[str], factors: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, Any]:
-    from jax import export
-
-    if not symbols:
-        return dict(sizes)
-    made = export.symbolic_shape(", ".join(symbols))
-    return {
-        **sizes,
-        **{n: d * factors.get(n, 1) if factors.get(n, 1) > 1 else d for n, d in zip(symbols, made, strict=True)},
-    }
+def _pool(call: Call) -> frozenset[int]:
+    """The numbers of the configurations that a function uses: its arguments', and those of its module."""
+    values: list[Any] = [argument.value for argument in call.parameters if argument.value is not _MISSING]
+    values += [value for argument in call.parameters for value in numbers_in(argument)]
+    own = numbers_of(values) | call.configured
+    literal = [d.size.constant for shape in shapes_of(call.parameters) for d in shape.dims if d.size is not None]
+    return own | numbers_of(literal) if own else own
 
 
-def _numbers(
-    symbols: list[str], factors: Mapping[str, int], sizes: Mapping[str, int], numbers: tuple[int, ...]
-) -> dict[str, int]:
-    endless = itertools.chain(numbers, itertools.count(numbers[-1] + 2, 2))
-    return {**sizes, **{name: next(endless) * factors.get(name, 1) for name in symbols}}
+def _numbers_around(f: Callable[..., Any]) -> frozenset[int]:
+    """The numbers that a function and those that it calls take from their defaults, from around them and from their
+    modules."""
+    values = [p.default for p in inspect.signature(f).parameters.values() if p.default is not p.empty]
+    for function in (called.function for called in reached(f)):
+        values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        values += _closure(function).values()
+        values += [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+    return numbers_of(values)
 
 
-def _evaluate(f: Any, parameters: list[Argument], sizes: Mapping[str, Any], mesh: Any) -> Any:
-    def leaf(annotation: ArrayType) -> jax.ShapeDtypeStruct:
-        return _struct(annotation, sizes, mesh)
-
-    static: dict[str, Any] = {}
-    traced: dict[str, Any] = {}
-    for argument in parameters:
-        name = argument.parameter.name
-        if argument.value is _MISSING:
-            traced[name] = map_type(argument.annotation, leaf, many=_one)
-        elif _is_tree_of_arrays(argument.value):
-            traced[name] = argument.value
-        else:
-            static[name] = argument.value
-    # Before items of *args everything is positional.
-    last = max((i for i, a in enumerate(parameters) if a.parameter.kind is a.parameter.POSITIONAL_ONLY), default=-1)
-    only = {a.parameter.name for a in parameters[: last + 1]}
-
-    def call(values: dict[str, Any]) -> Any:
-        every = {**static, **values}
-        first = [every[a.parameter.name] for a in parameters if a.parameter.name in only]
-        return f(*first, **{n: v for n, v in every.items() if n not in only})
-
-    with _mesh_in_force(mesh):
-        return jax.eval_shape(call, traced)
+def _kinds_of_names(parameters: list[Argument]) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of sizes that only annotations of the signature itself have, and those that none of these has."""
+    arrays = [a for a in parameters if array_annotation(a.annotation) is not None]
+    direct = {symbol for a in arrays for symbol in _names_of(a.annotation)}
+    inside = {symbol for shape in shapes_of([a for a in parameters if a not in arrays]) for symbol in _names(shape)}
+    return frozenset(direct - inside), frozenset(inside - direct)
 
 
-def _one(container: type, item: Any) -> Any:
-    if issubclass(container, list):
-        return [item]
-    if issubclass(container, tuple):
-        return (item,)
-    raise CannotTell(f"the keys of a {container.__name__} are not known: give an example")
-
-
-def _is_tree_of_arrays(value: Any) -> bool:
-    leaves = jax.tree_util.tree_leaves(value)
-    return bool(leaves) and all(isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct, np.ndarray)) for leaf in leaves)
-
-
-def _struct(annotation: ArrayType, sizes: Mapping[str, Any], mesh: Any) -> jax.ShapeDtypeStruct:
-    spec = array_spec(annotation)
-    dims = []
-    for dim in spec.shape.dims:
-        if dim.kind == "variadic":
-            continue  # no dimensions is one of the ranks that it allows
-        dims.append(3 if dim.size is None else dim.size.evaluate(sizes))
-    if spec.dtype.name == "key":
-        dtype: Any = jax.eval_shape(lambda: jax.random.key(0)).dtype
-    else:
-        dtype = numpy_dtype(spec.dtype) or np.dtype(_FAMILY.get(spec.dtype.name, "float32"))
-    if mesh is not None and axes_of_type(mesh, "Explicit") and spec.shape.rank is not None:
-        abstract = mesh.abstract_mesh if isinstance(mesh, jax.sharding.Mesh) else mesh
-        return jax.ShapeDtypeStruct(tuple(dims), dtype, sharding=NamedSharding(abstract, spec_of(spec.shape)))
-    return jax.ShapeDtypeStruct(tuple(dims), dtype)
-
-
-@contextlib.contextmanager
-def _mesh_in_force(mesh: Any) -> Iterator[None]:
-    if mesh is None:
-        yield
-        return
-    abstract = mesh.abstract_mesh if isinstance(mesh, jax.sharding.Mesh) else mesh
-    with jax.sharding.use_abstract_mesh(abstract):
-        yield
+def _names_of(annotation: Any) -> set[str]:
+    array = array_annotation(annotation)
+    return set() if array is None else _names(shape_of_type(array))
 
 
 __all__ = ["TypeCheckError", "Verdict", "trace"]

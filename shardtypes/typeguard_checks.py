@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
+from jax.export import is_symbolic_dim
 from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo
 from typeguard._checkers import builtin_checker_lookup, check_type_internal
 from typeguard._utils import qualified_name
@@ -27,6 +28,9 @@ def by_typeguard(annotation: Any, memo: TypeCheckMemo) -> Checker:
         __tracebackhide__ = True
         try:
             check_type_internal(value, annotation, memo)
+        except TypeCheckError:
+            if not is_symbolic_dim(value):  # it stands for an integer
+                raise
         except (AttributeError, TypeError) as error:  # typeguard's own, as for some protocols
             _stats.count_not_possible(f"typeguard cannot check {site}: {error}")
 

@@ -73,7 +73,7 @@ def _compiled(declared: Any, name: str, where: str, annotation: Callable[[], Any
     return declared, compile_annotation(declared, TypeCheckMemo(names, {}, config=CONFIG)), site
 
 
-def undecided(value: V, name: str, where: str) -> V:
-    """Count a value that is not checked: its variable has several annotations, or is a parameter too."""
-    _stats.count_not_possible(f"{where}: variable {name!r}, which has several annotations")
+def undecided(value: V, which: str) -> V:
+    """Count a value that is not checked: its variable has several annotations, or none yet, or is a parameter too."""
+    _stats.count_not_possible(which)
     return value

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context, StrExpr
-from mypy.plugin import FunctionContext
-from mypy.types import AnyType, CallableType, Type, TypeOfAny, get_proper_type
+from mypy.nodes import CallExpr, Context, Expression, RefExpr, StrExpr, TypeInfo
+from mypy.plugin import CheckerPluginInterface, FunctionContext
+from mypy.types import AnyType, CallableType, Instance, Type, TypeOfAny, TypeVarType, get_proper_type
 
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
-from shardlint.mypy_plugin.forms import without_shapes
+from shardlint.mypy_plugin.forms import arrays_in, without_shapes
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_names
 from shardlint.mypy_plugin.variables import Variables
@@ -58,10 +58,13 @@ class PromiseChecks:
         actual = self._variables.value_type(ctx.api, value, actual)
         if expected is None:
             return actual
+        made = constructed(ctx.api, value)
+        actual = actual if made is None else made
         known = known_names(ctx.api)
         problem = match(expected, actual, bindings_for(known), known, promise=True)
         if problem is not None:
             self._report(ctx.api, problem.rule or rule, problem.message(what), ctx.context, code)
+            return expected  # what was promised goes on: one mistake is told once
         # to mypy itself every shape and dtype fits every other; what already was an error is no second one
         proper = get_proper_type(actual)
         failed = isinstance(proper, AnyType) and proper.type_of_any == TypeOfAny.from_error
@@ -76,3 +79,23 @@ class PromiseChecks:
             self._expected.clear()
         self._expected[ctx.context] = expected
         return expected
+
+
+def constructed(api: CheckerPluginInterface, node: Expression | None) -> Instance | None:
+    """The type of ``Box(x)`` as its arguments tell it: mypy takes the type variables from what is expected there."""
+    lookup = getattr(api, "lookup_type_or_none", None)  # TypeChecker has it, the plugin interface does not say so
+    cls = node.callee.node if isinstance(node, CallExpr) and isinstance(node.callee, RefExpr) else None
+    if lookup is None or not isinstance(node, CallExpr) or not isinstance(cls, TypeInfo) or not cls.type_vars:
+        return None
+    initialiser = cls.get_method("__init__")
+    signature = None if initialiser is None else get_proper_type(initialiser.type)
+    if not isinstance(signature, CallableType) or any(node.arg_names):
+        return None
+    found: dict[str, Type] = {}
+    for formal, arg in zip(signature.arg_types[1:], node.args, strict=False):
+        variable, given = get_proper_type(formal), lookup(arg)
+        if isinstance(variable, TypeVarType) and given is not None and any(True for _ in arrays_in(given)):
+            found[variable.name] = given
+    if not found:
+        return None
+    return Instance(cls, [found.get(name, AnyType(TypeOfAny.special_form)) for name in cls.type_vars])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mypy.nodes import Expression, FuncItem, IndexExpr, MemberExpr, NameExpr
+from mypy.nodes import Context, Expression, FuncItem, IndexExpr, MemberExpr, NameExpr, Var
 from mypy.plugin import AttributeContext, ClassDefContext
 from mypy.plugins.dataclasses import dataclass_tag_callback
 from mypy.types import Instance, TupleType, Type, get_proper_type
 
 from shardlint.mypy_plugin.bindings import SingleBindings
-from shardlint.mypy_plugin.forms import OF, Forms, renamed
+from shardlint.mypy_plugin.forms import OF, Forms, renamed, without_shapes
 from shardlint.mypy_plugin.scopes import TREE, enclosing_functions, shares_scope
 
 
@@ -23,13 +23,21 @@ def field_type(ctx: AttributeContext, forms: Forms, bindings: SingleBindings) ->
     owner = get_proper_type(ctx.type)
     if isinstance(owner, TupleType) and isinstance(ctx.context, MemberExpr):
         return _item(owner, ctx.context.name) or ctx.default_attr_type
-    if ctx.is_lvalue or not isinstance(owner, Instance) or not isinstance(ctx.context, MemberExpr):
+    if ctx.is_lvalue and isinstance(owner, Instance) and _is_inferred(owner, ctx.context):
+        return without_shapes(ctx.default_attr_type)
+    if not isinstance(owner, Instance) or not isinstance(ctx.context, MemberExpr):
         return ctx.default_attr_type
     root = _root(ctx.context.expr)
     if shares_scope(owner.type) and _is_parameter(root, enclosing_functions(ctx.api), bindings):
         return ctx.default_attr_type
     name = root.name if root is not None else owner.type.name
     return renamed(ctx.default_attr_type, f"{name}{OF}", forms)
+
+
+def _is_inferred(owner: Instance, node: Context) -> bool:
+    """Whether a field has no annotation: what it was first assigned promises nothing."""
+    found = owner.type.get(node.name) if isinstance(node, MemberExpr) else None
+    return found is not None and isinstance(found.node, Var) and found.node.is_inferred
 
 
 def _item(owner: TupleType, name: str) -> Type | None:

@@ -44,6 +44,7 @@ _COMPARISONS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "
 _UNARY = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
 _REFLECTED = {name.replace("__", "__r", 1): op for name, op in _BINARY.items()}
 _ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
+_SIZES = frozenset({"shape", "ndim", "size"})
 
 # Where JAX's private modules are public.
 _PUBLIC = (
@@ -101,6 +102,8 @@ class Operations:
         """The hook of ``x.T`` and the like."""
         owner, _, name = fullname.rpartition(".")
         if owner == JAX_ARRAY:
+            if name in _SIZES:
+                return self._noted
             return partial(self._attribute, name=name) if name in _ATTRIBUTES else None
         return None if owner.startswith("builtins.") else self._field
 
@@ -178,6 +181,13 @@ class Operations:
             return ctx.default_attr_type
         receiver = Reader(ctx.api, self.variables).value(ctx.context.expr, ctx.type)
         return self._run(lambda o: ops.attribute(receiver, name, o), ctx.default_attr_type, ctx.api, ctx.context)
+
+    def _noted(self, ctx: AttributeContext) -> Type:
+        """``x.shape``, which names further down may stand for: of what ``x`` is here."""
+        if isinstance(ctx.context, MemberExpr):
+            value = ctx.context.expr
+            self.variables.note(value, self.variables.value_type(ctx.api, value, ctx.type))
+        return ctx.default_attr_type
 
     def _field(self, ctx: AttributeContext) -> Type:
         """A field of ``Array['layers', Layer]`` has the dimensions of the stack in front."""

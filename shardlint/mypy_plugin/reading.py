@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from mypy.nodes import (
     CallExpr,
@@ -45,6 +46,7 @@ class Reader:
         self._functions: list[FuncItem] = enclosing_functions(api)
         self._variables = variables
         self._bindings = variables.bindings
+        self._above = False
         # TypeChecker has it, the plugin interface does not say so
         self._lookup: Callable[[Expression], Type | None] = getattr(api, "lookup_type_or_none", lambda node: None)
 
@@ -126,7 +128,20 @@ class Reader:
 
     def _type(self, node: Expression) -> Type | None:
         typ = self._lookup(node)
-        return self._variables.value_type(self._api, node, typ) if typ is not None else None
+        if typ is None:
+            return None
+        if self._above:
+            return self._variables.type_then(self._api, node, typ)
+        return self._variables.value_type(self._api, node, typ)
+
+    @contextmanager
+    def _where_it_was_bound(self) -> Iterator[None]:
+        """Read the value of a name: an expression further up, where variables may have had other values."""
+        before, self._above = self._above, True
+        try:
+            yield
+        finally:
+            self._above = before
 
     def _array(self, node: Expression) -> av.ArrayValue | None:
         typ = self._type(node)
@@ -198,9 +213,10 @@ class Reader:
         bound = self._bindings.find(node.node, self._functions) if isinstance(node.node, Var) else None
         if bound is None:
             return self._constant(node)
-        if bound.item is None:
-            return self.size(bound.value, depth + 1)
-        sizes = self.sizes(bound.value, depth + 1)
+        with self._where_it_was_bound():
+            if bound.item is None:
+                return self.size(bound.value, depth + 1)
+            sizes = self.sizes(bound.value, depth + 1)
         return sizes[bound.item] if sizes is not None and bound.item < len(sizes) else None
 
     def _constant(self, node: Expression) -> Size | None:
@@ -224,7 +240,10 @@ class Reader:
             return self._sliced(node.base, node.index, depth)
         if isinstance(node, NameExpr) and isinstance(node.node, Var):
             bound = self._bindings.find(node.node, self._functions)
-            return self.sizes(bound.value, depth + 1) if bound is not None and bound.item is None else None
+            if bound is None or bound.item is not None:
+                return None
+            with self._where_it_was_bound():
+                return self.sizes(bound.value, depth + 1)
         return None
 
     def _displayed(self, node: TupleExpr, depth: int) -> _Sizes | None:

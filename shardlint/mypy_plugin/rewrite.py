@@ -267,7 +267,17 @@ class _Walk:
         elif is_array and wrap:
             node.rvalue = self.wrap(node.rvalue, ASSIGNED)
         elif wrap and self.bound and node.type is None:
-            node.rvalue = self.read(node.rvalue)
+            node.rvalue = self.to_fields(node.lvalues, self.read(node.rvalue))
+
+    def to_fields(self, targets: Sequence[Expression], value: Expression) -> Expression:
+        """The value with what is assigned to a field of an object passed through the check."""
+        if all(isinstance(target, MemberExpr) for target in targets):
+            return value if _may_be_empty(value) else self.wrap(value, ASSIGNED)
+        pairs = targets[0] if len(targets) == 1 else None
+        if isinstance(pairs, TupleExpr) and isinstance(value, TupleExpr) and len(pairs.items) == len(value.items):
+            items = zip(pairs.items, value.items, strict=True)
+            value.items = [self.to_fields([target], item) for target, item in items]
+        return value
 
     def read(self, node: Expression) -> Expression:
         """The expression with the names in it, alone or in displays, passed through a hook that knows their values."""
@@ -325,6 +335,11 @@ class _Walk:
         for made in (callee, call):
             made.set_line(node)
         return call
+
+
+def _may_be_empty(node: Expression) -> bool:
+    """Whether it may be ``dict()``: the type of a field that begins so is inferred from what is put into it."""
+    return isinstance(node, CallExpr) and not node.args
 
 
 def _is_reveal(node: CallExpr) -> bool:

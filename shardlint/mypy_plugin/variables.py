@@ -14,12 +14,33 @@ from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.forms import arrays_in, without_shapes
 from shardlint.mypy_plugin.scopes import enclosing_functions
 
+_REMEMBERED = 4096
+
 
 class Variables:
     """Looks types of variables up in mypy's own record of assignments."""
 
     def __init__(self, bindings: SingleBindings) -> None:
         self.bindings = bindings
+        self._then: dict[Expression, Type] = {}
+
+    def note(self, node: Expression, typ: Type) -> None:
+        """Remember the type of an expression's value where it stands: its variable may get another one later."""
+        if len(self._then) >= _REMEMBERED:
+            self._then.clear()
+        self._then[node] = typ
+
+    def type_then(self, api: CheckerPluginInterface, node: Expression, typ: Type) -> Type:
+        """The type of an expression's value where it stands, above the place that is being checked; its shape is left
+        out where that is not known any more."""
+        noted = self._then.get(node)
+        if noted is not None:
+            return noted
+        rebound = isinstance(node, NameExpr) and self._is_rebound(node, api)
+        return without_shapes(typ) if rebound else typ
+
+    def _is_rebound(self, node: NameExpr, api: CheckerPluginInterface) -> bool:
+        return node.node is not None and self.bindings.is_rebound(node.node, enclosing_functions(api))
 
     def value_type(self, api: CheckerPluginInterface, node: Expression | None, typ: Type) -> Type:
         """The type of an expression's value, where ``typ`` is what mypy takes for it."""

@@ -52,7 +52,6 @@ def run(project: Path) -> subprocess.CompletedProcess[str]:
         "--shardtypes",
         "--tb=short",
         cwd=project,
-        timeout=600,
     )
 
 

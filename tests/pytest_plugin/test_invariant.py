@@ -67,7 +67,7 @@ CULPRITS = {
     "missing": (
         "mesh axis 't' changes the answer: on t=4, result['y'] is off by *",
         "reduce: the result: devices along t hold other values, and the annotation says that they do not; "
-        "a reduction or a gather over t is missing",
+        "their sum is what one device holds: a psum over t is missing",
     ),
     "double": (
         "*'t'*, result['y'] is off by * of its largest value",
@@ -76,11 +76,14 @@ CULPRITS = {
     "mean": ("*'t'*", "reduce: the result is 0.25 times *; that is one part in 4: *, or is a mean where a sum is *"),
     "wrong_axis": (
         "*'d'*",
-        "reduce: the result: devices along d hold the same values, *; a reduction or a gather over d is one too many",
+        "reduce: the result: devices along d hold the same values, *; each holds the sum of the parts: a psum over d *",
         "*'t'*",
-        "reduce: the result: devices along t hold other values, *; a reduction or a gather over t is missing",
+        "reduce: the result: devices along t hold other values, *; their sum is what one device holds: a psum over t *",
     ),
-    "early": ("*'t'*", "act: parameter 'h': devices along t hold the same values, *over t is one too many"),
+    "early": (
+        "*'t'*",
+        "act: parameter 'h': devices along t hold the same values, *the sum of the parts: a psum over t is *",
+    ),
     "out_specs": (
         "*'t' changes the answer: on t=4, result['y'] has shape (32, 16) instead of (8, 16); *: see out_specs and t",
         "*the same: it goes wrong after block: the result",
@@ -91,8 +94,17 @@ CULPRITS = {
     ),
     "ring": ("*'t'*", "turn: the result: the device at t=0 holds the part that belongs to t=3; an index along t *"),
     "slice": ("*'t'*", "pick: the result: the device at t=0 holds the part that belongs to t=1; an index along t *"),
-    "softmax": ("*'t'*; a reduction over t may be missing *", "softmax: the result is off by *"),
-    "local_mean": ("*'t'*result['loss'] is * times *", "mean: the result: devices along t hold other values*missing"),
+    "softmax": ("*'t'*; how it depends on t the numbers do not tell", "softmax: * off by *"),
+    "local_mean": (
+        "*'t'*result['loss'] is * times *; its devices do not hold the same: their mean is what one device gives, so *",
+        "mean: the result: devices along t hold other values*; their mean *: a pmean over t is missing",
+    ),
+    "largest": ("*'t'*; its devices do not hold the same: their maximum is *, so a pmax over t is missing", "*"),
+    "capacity": (
+        "*'t'*is * times what one device gives; how it depends on t the numbers do not tell",
+        "kept: the result is * times what one device gives",  # not the buffer, whose size goes by the devices
+    ),
+    "dropout": ("*'t'*; it draws random numbers and asks on which device it runs (*): keys of their own *", "*"),
     "sum_of_means": ("*'t'*result['loss'] is 4 times *; 4 is *", "mean: the result is 4 times what one device gives"),
     "bare": ("*'t'*, result is 4 times *; 4 is the number of devices along t*", "*no annotated value on the way*"),
 }
@@ -164,6 +176,17 @@ def softmax(x: f32['B/d M/t']) -> f32['B/d M/t']:
 def mean(x: f32['B/d M/t'], how) -> f32['']:
     return how(jnp.mean(x))
 
+def buffer(x: f32['B/d M']) -> f32['B/d C']:
+    return x[:, :x.shape[1] // lax.axis_size('t')]
+
+def kept(x: f32['B/d M']) -> f32['B/d M']:
+    few = buffer(x)
+    return lax.psum(x * few.sum(), 't')
+
+def dropped(x):
+    key = jax.random.fold_in(jax.random.key(0), lax.axis_index('t'))
+    return x * jax.random.bernoulli(key, 0.5, x.shape)
+
 def pick(x: f32['B/d M']) -> f32['B/d M/t']:
     size = x.shape[1] // lax.axis_size('t')
     return lax.dynamic_slice_in_dim(x, (lax.axis_index('t') + 1) * size, size, 1)
@@ -189,6 +212,9 @@ WRONG = {
     'softmax': of_parts(softmax, P('d', 't')),
     'local_mean': of_parts(partial(mean, how=lambda y: y), P(), lambda y: {'loss': y}),
     'sum_of_means': of_parts(partial(mean, how=lambda y: lax.psum(y, 't')), P(), lambda y: {'loss': y}),
+    'largest': lambda x: mapped(lambda x: jnp.max(x), P(None, 't'), P())(x),
+    'capacity': lambda x: mapped(kept, P(), P())(x),
+    'dropout': lambda x: mapped(dropped, P('d', 't'), P('d', 't'))(x),
     'bare': lambda x: mapped(lambda x: lax.psum(x, 't'), P(), P())(x),
 }
 """

@@ -197,7 +197,7 @@ def test_entry_point_and_p_are_one_plugin(pytester: pytest.Pytester, run: Run) -
 
     def start(*args: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-q", *args]
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     assert "1 passed" in start("-p", "pytest_shardtypes.plugin").stdout
     assert "1 passed" in start().stdout

@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Run
+from .conftest import ROOT, Run, until
 
 TESTS = """
 import os, signal, subprocess, time
@@ -128,26 +127,35 @@ def environ() -> dict[str, str]:
 COMMAND = [sys.executable, "-m", "pytest", "-p", "pytest_shardtypes.plugin", "--shardtypes"]
 
 
-@pytest.mark.once
-def test_nobody_is_left_when_the_first_process_is_killed(
-    pytester: pytest.Pytester, environ: dict[str, str], tmp_path: Path
-) -> None:
-    pytester.makepyfile(
-        f"""
-        import os, pathlib, pytest, time
+WAITING = """
+import os, pathlib, pytest, time
 
-        @pytest.mark.processes
-        def test_waits():
-            pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
-            time.sleep(300)
-        """
-    )
-    with subprocess.Popen(
-        [*COMMAND, "--shardtypes-processes=2"], env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL
-    ) as parent:
-        _until(lambda: len(list(tmp_path.iterdir())) == 2)
-        parent.send_signal(signal.SIGKILL)
-    _until(lambda: not any(Path("/proc", entry.name).exists() for entry in tmp_path.iterdir()))
+@pytest.mark.processes
+def test_waits():
+    pathlib.Path({folder!r}, str(os.getpid())).touch()
+    time.sleep(3000)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_left_when_the_first_process_ends(
+    pytester: pytest.Pytester, environ: dict[str, str], tmp_path: Path, how: signal.Signals
+) -> None:
+    """Neither a process nor a folder, and nobody waits for tests that are interrupted."""
+    started, temporary = tmp_path / "started", tmp_path / "temporary"
+    started.mkdir()
+    temporary.mkdir()
+    pytester.makepyfile(WAITING.format(folder=str(started)))
+    environ["TMPDIR"] = str(temporary)
+    command = [*COMMAND, "--shardtypes-processes=2", "-p", "no:cacheprovider"]
+    with subprocess.Popen(command, env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL) as parent:
+        until(lambda: len(list(started.iterdir())) == 2, parent)
+        ranks = [entry.name for entry in started.iterdir()]
+        assert list(temporary.glob("shardtypes-*"))
+        parent.send_signal(how)
+    until(lambda: not any(Path("/proc", rank).exists() for rank in ranks))
+    assert not list(temporary.glob("shardtypes-*"))
 
 
 @pytest.mark.once
@@ -177,17 +185,9 @@ def test_processes_of_a_launcher(pytester: pytest.Pytester, environ: dict[str, s
         )
         for rank in range(2)
     ]
-    outputs = [process.communicate(timeout=120)[0] for process in started]
+    outputs = [process.communicate()[0] for process in started]
     assert all("1 passed" in output for output in outputs), outputs
     assert sorted("report: " in output for output in outputs) == [False, True]
     alone = subprocess.run(command, env=environ, cwd=pytester.path, capture_output=True, text=True, check=False)
     assert alone.returncode == pytest.ExitCode.USAGE_ERROR
     assert "joins the processes of a launcher, and there is none" in alone.stderr
-
-
-def _until(true: object) -> None:
-    assert callable(true)
-    end = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.1)

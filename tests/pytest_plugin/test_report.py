@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +15,8 @@ import pytest
 from pytest_shardtypes.coverage import Coverage, merge
 from pytest_shardtypes.drawing import draw, is_split
 from pytest_shardtypes.page import page
-from pytest_shardtypes.report import write
+from pytest_shardtypes.report import NotWritten, write
+from tests.support import ROOT
 
 SOURCE = """\
 from shardtypes import f32
@@ -148,4 +153,33 @@ def test_json_and_back(coverage: Coverage, tmp_path: Path) -> None:
     assert (both.functions, both.never_imported) == ({"m.mlp": 5}, ())
     assert write(coverage, tmp_path / "new" / "r.json", tmp_path) == f"report: {tmp_path / 'new' / 'r.json'}"
     (tmp_path / "file").write_text("")
-    assert write(coverage, tmp_path / "file" / "r.html", tmp_path).startswith("report not written: ")
+    with pytest.raises(NotWritten, match=r"report not written: .*/r.html: .*another place with --shardtypes-report"):
+        write(coverage, tmp_path / "file" / "r.html", tmp_path)
+
+
+FULL = """
+import resource, signal
+
+def pytest_sessionfinish():
+    # As on a disk that is full: from now on no file grows beyond this.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+"""
+
+
+@pytest.mark.once
+def test_a_full_disk_is_told_and_takes_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(FULL)
+    pytester.makepyfile(test_it="def test_it(): pass")
+    report = pytester.path / "r.json"
+    report.write_text("the last one")
+    options = ["-p", "pytest_shardtypes.plugin", "--shardtypes", "--shardtypes-report=r.json", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Over pipes, which are no files.
+    done = subprocess.run(command, cwd=pytester.path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.INTERNAL_ERROR, done.stdout
+    assert "1 passed" in done.stdout
+    assert re.search("report not written: .*r.json: File too large; make room or name another place", done.stdout)
+    assert report.read_text() == "the last one"
+    assert not list(pytester.path.glob(".r.json*"))

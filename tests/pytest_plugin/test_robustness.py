@@ -27,6 +27,7 @@ async def later(x: f32["B"]) -> f32["B"]:
 '''
 
 TESTS = """
+import os, subprocess, sys
 import jax, jax.numpy as jnp, pytest, shardtypes, unittest
 from model import double, later
 from shardtypes import ShapeError
@@ -78,6 +79,14 @@ def test_kills_the_backend():
     jax.config.update("jax_num_cpu_devices", 2)
     assert len(jax.devices()) == 2
 
+def test_changes_the_environment():
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+    del os.environ["JAX_PLATFORMS"]
+
+def test_other_processes_have_the_devices():
+    code = "import jax; print(len(jax.devices()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "8\\n"
+
 @pytest.mark.mesh(d=8)
 def test_nothing_of_it_is_left(mesh):
     assert len(jax.devices()) == 8
@@ -110,13 +119,15 @@ def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
     )
     result = run("-p", "no:cacheprovider", "--strict-markers", "--doctest-modules", "-p", "no:hypothesispytest")
     outcomes = result.parseoutcomes()
-    assert outcomes["passed"] >= 15 and not {"failed", "errors"} & outcomes.keys(), outcomes
+    assert outcomes["passed"] >= 17 and not {"failed", "errors"} & outcomes.keys(), outcomes
     result.stdout.fnmatch_lines(
         [
             "undone for the tests after it: test_it.py::test_leaks_a_scope left a scope open",
             "undone for the tests after it: test_it.py::test_leaks_a_mesh left a mesh in force",
             "undone for the tests after it: test_it.py::test_switches_checks_off left the checks switched off",
-            "undone for the tests after it: test_it.py::test_nothing_of_it_is_left began with 2 cpu devices, which *",
+            "undone for the tests after it: test_it.py::test_kills_the_backend left 2 cpu devices",
+            "undone for the tests after it: test_it.py::test_changes_the_environment left another XLA_FLAGS",
+            "undone for the tests after it: test_it.py::test_changes_the_environment left another JAX_PLATFORMS",
             "annotated functions traced: 1 of 2 hold",
             "  model.py::later: *",
             "annotated functions reached: 2 of 2",

@@ -122,7 +122,9 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makepyfile(layers=MODEL, broken="import shardtypes, absent\ndef f(x: shardtypes.f32['B']): pass")
     for name in ("layers.py", "broken.py"):
         (pytester.path / name).rename(package / name)
-    (package / "script.py").write_text("import sys\nfrom shardtypes import f32\nx: f32['B'] = None\nsys.exit(3)\n")
+    (package / "script.py").write_text(
+        "import sys\nfrom shardtypes import f32\nx: f32['B'] | None = None\nsys.exit(3)\n"
+    )
     (package / "plain.py").write_text("raise SystemExit('a file without annotations is not imported')\n")
     pytester.makeconftest(CONFTEST)
     tests = pytester.mkdir("tests")
@@ -214,6 +216,18 @@ def test_selection(project: pytest.Pytester, run: Run) -> None:
     wrong = collected("model", "-k", "wrong", "--deselect", "model/layers.py::wrong_result")
     assert wrong == ["model/layers.py::wrong"]
     assert collected("tests", "model", "--no-shardtypes-trace") == ["tests/test_own.py::test_own"]
+
+
+@pytest.mark.once
+def test_functions_are_counted_as_tests_are(project: pytest.Pytester, run: Run) -> None:
+    total = 1 + len(RIGHT) + len(WRONG) + len(UNKNOWN) + 3  # those of modules that do not import, and an expected one
+    result = run("--co", "-k", "right or own")
+    result.stdout.fnmatch_lines([f"collected {total} items / {total - 3} deselected / 3 selected"])
+    result.stdout.fnmatch_lines([f"*3/{total} tests collected ({total - 3} deselected)*"])
+    result = run("-k", "model and right")
+    result.assert_outcomes(passed=1, deselected=total - 1)
+    result.stdout.fnmatch_lines([f"collected {total} items / {total - 1} deselected / 1 selected"])
+    result.stdout.fnmatch_lines(["annotated functions traced: 1 of 1 hold"])
 
 
 def test_bad_examples() -> None:

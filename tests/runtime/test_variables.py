@@ -96,6 +96,10 @@ def test_coroutines_and_methods(tmp_path: Path, way: str) -> None:
         ("x = y", "f: parameter 'x', once it is assigned to"),
         ("h: f32['N'] = x\nh: f32['M'] = x\nh = y", "f: variable 'h', which has several annotations"),
         ("x: f32['N'] = x\nx = y", "f: variable 'x', which has several annotations"),
+        ("h = y\nh: f32['N'] = x", "f: variable 'h', before it is annotated"),
+        ("for h in [y]:\n    h: f32['N'] = x", "f: variable 'h', before it is annotated"),
+        ("h, k = y, 1\nif k:\n    h: f32['N'] = x", "f: variable 'h', before it is annotated"),
+        ("match y:\n    case h:\n        h: f32['N'] = x", "f: variable 'h', before it is annotated"),
         ("h: Missing['N'] = y", "annotation of f, variable 'h' not checked: name 'Missing' is not defined"),
     ],
 )

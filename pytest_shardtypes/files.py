@@ -1,0 +1,32 @@
+"""Writing files whole or not at all: what was there stays where the disk is full."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file, making its folder. Raises ``OSError``, and then leaves what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(made, path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        os.replace(made, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(made)
+        raise
+
+
+def _umask() -> int:
+    """The process's: it can be read by setting it only."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

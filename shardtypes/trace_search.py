@@ -1,0 +1,261 @@
+"""Sizes for which a call holds, and sizes for which it fails: found by what the program asks of symbolic sizes.
+
+A call *holds* at some sizes, it is *broken* there (it runs, and an annotation does not hold), or it is *refused*: JAX
+or the program itself raises, with or without the checks. Where it is refused it must not be called, so that is no
+failure by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from jax import export
+
+from shardtypes import _stats
+from shardtypes.certainty import needs_mesh, unbound_axis, user_place, why_uncertain
+from shardtypes.errors import TypeCheckError
+from shardtypes.lang import Size
+from shardtypes.switches import enabled
+from shardtypes.trace_calls import Call
+from shardtypes.trace_fits import Fit, Fitter
+from shardtypes.trace_guesses import CannotTell
+from shardtypes.trace_needs import Needs, watched
+from shardtypes.trace_sizes import CHAINS, COMPOSITES, PRIMES, Inexpressible, Sizes
+
+_MOST_RUNS = 24
+_MOST_FITS = 64
+
+
+@dataclass(frozen=True)
+class Path:
+    """What became of a call at symbolic sizes that have some needs built in."""
+
+    sizes: Sizes
+    error: Exception | None
+    result: Any
+    needs: Needs
+    unbound: tuple[str, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        """Whether it holds for all sizes that it stands for."""
+        return self.error is None and not self.needs.numbers and not self.sizes.open
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of a call at one assignment of sizes."""
+
+    sizes: dict[str, int]
+    outcome: Literal["holds", "broken", "refused"]
+    error: Exception | None = None
+    result: Any = None
+    needs: tuple[str, ...] = ()
+    few: bool = False
+
+
+@dataclass
+class Search:
+    """Everything that is known of a call."""
+
+    call: Call
+    paths: list[Path] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+    #: the equalities that it needs besides a configuration's, and a trial that has them
+    only_where: tuple[str, ...] = ()
+    #: what a program lacks around it, where it says so once sizes fit
+    beyond: Exception | None = None
+
+    def of(self, outcome: str) -> list[Trial]:
+        """The trials with this outcome."""
+        return [trial for trial in self.trials if trial.outcome == outcome]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it holds nowhere, or only for a few sizes of some name, and runs for others that break it."""
+        return all(trial.few for trial in self.of("holds")) and bool(self.of("broken") or not self.of("holds"))
+
+    @property
+    def proved(self) -> bool:
+        """Whether it holds for all sizes, without any need."""
+        return bool(self.paths) and all(path.proved for path in self.paths) and not self._failed
+
+    @property
+    def refused_everywhere(self) -> bool:
+        """Whether all ways through it were followed, and end where JAX's rules for shapes refuse it."""
+        ends = [path.error for path in self.paths]
+        exact = not any(path.needs.integers for path in self.paths)
+        return exact and all(error is None or why_uncertain(error) is None for error in ends)
+
+    @property
+    def _failed(self) -> bool:
+        return any(trial.outcome != "holds" for trial in self.trials)
+
+    def run(self, sizes: Sizes, pool: frozenset[int], direct: frozenset[str], fields: frozenset[str]) -> None:
+        """Fill ``paths`` and ``trials``. ``pool`` are numbers of configurations, which a size may have to equal, and
+        ``direct`` and ``fields`` the names of sizes that only the signature and only fields of dataclasses have."""
+        self.paths = _explore(self.call, sizes)
+        if isinstance(self.paths[-1].error, CannotTell):
+            raise self.paths[-1].error
+        self._try(sizes, PRIMES[0])
+        self._try(sizes, PRIMES[1], backwards=True)
+        if not self._failed and all(path.error is None for path in self.paths):
+            return
+        self._follow_paths()
+        if self.wrong:
+            self._try(sizes, COMPOSITES)
+            self._try(sizes, COMPOSITES, backwards=True)
+        if self.wrong:
+            self._try_chains(sizes, backwards=False)
+            self._try_chains(sizes, backwards=True)
+        if self.wrong:
+            self._fit(Fitter(pool, direct, fields, [path.sizes for path in self.paths] or [sizes]))
+
+    def _try_chains(self, sizes: Sizes, backwards: bool) -> None:
+        """Try sizes that divide each other; what holds for one such series only does so by chance."""
+        tried = [replace(attempt(self.call, sizes.numbers(series, backwards)), few=True) for series in CHAINS]
+        if all(trial.outcome == "holds" for trial in tried):
+            self.trials += [replace(trial, few=False) for trial in tried]
+        else:
+            self.trials += [trial for trial in tried if trial.outcome != "holds"]
+
+    def _follow_paths(self) -> None:
+        """Try numbers that have the needs of each path. JAX does not compare the elements of a reshape where sizes are
+        symbols: where only numbers are refused, what the program divides is built in."""
+        for path in list(self.paths):
+            trials = [self._try(path.sizes, series) for series in PRIMES]
+            if path.error is not None or all(trial.outcome != "refused" for trial in trials):
+                continue
+            for exact in _explore(self.call, path.sizes, exact=True):
+                if exact.sizes != path.sizes:
+                    self.paths.append(exact)
+                    for series in PRIMES:
+                        self._try(exact.sizes, series)
+
+    def _try(self, sizes: Sizes, series: Sequence[int], backwards: bool = False) -> Trial:
+        numbers = sizes.numbers(series, backwards)
+        known = next((trial for trial in self.trials if trial.sizes == numbers), None)
+        if known is not None:
+            return known
+        trial = replace(attempt(self.call, numbers), needs=sizes.needs, few=sizes.few)
+        self.trials.append(trial)
+        return trial
+
+    def _fit(self, fitter: Fitter) -> None:
+        """Let sizes be equal to those of a configuration, and where that does not do to products of others, led by
+        what the errors say."""
+        waiting = [(Fit(sizes), self._try(sizes, PRIMES[0])) for sizes in reversed(fitter.starts)]
+        left = _MOST_FITS
+        while waiting and left > 0:
+            fit, before = waiting.pop(0)
+            for made in fitter.fitted(fit, before):
+                left -= 1
+                trial = attempt(self.call, made.numbers(PRIMES[0]))
+                if trial.outcome == "holds" and made.equal:
+                    self.only_where = made.equal
+                    return
+                if trial.outcome == "holds":
+                    self.trials += [trial, attempt(self.call, made.numbers(PRIMES[1]))]
+                    return
+                if unbound_axis(trial.error) is not None or needs_mesh(trial.error):
+                    self.beyond = trial.error
+                    return
+                if _says_other(trial.error, before.error):
+                    waiting.append((made, trial))
+
+
+def _says_other(error: Exception | None, before: Exception | None) -> bool:
+    """Whether a program got on, and fails elsewhere or for other sizes."""
+    return (user_place(error), str(error)) != (user_place(before), str(before))
+
+
+def attempt(call: Call, sizes: dict[str, int]) -> Trial:
+    """Call it at these sizes; where it fails, once more without the checks."""
+    try:
+        return Trial(sizes, "holds", None, call.evaluate(sizes))
+    except Exception as error:  # noqa: BLE001 - whatever user code raises is judged
+        failed = error
+    if not isinstance(failed, TypeCheckError):
+        return Trial(sizes, "refused", failed)
+    with enabled(False):
+        try:
+            call.evaluate(sizes)
+        except Exception:  # noqa: BLE001 - as above
+            return Trial(sizes, "refused", failed)
+    return Trial(sizes, "broken", failed)
+
+
+def _explore(call: Call, sizes: Sizes, exact: bool = False) -> list[Path]:
+    """Call it at symbolic sizes. Where it asks which of two sizes is larger, both ways are gone; where it fails after
+    a division that need not be exact, and everywhere with ``exact``, exact ones are tried."""
+    paths: list[Path] = []
+    waiting = [sizes]
+    for _ in range(_MOST_RUNS):
+        if not waiting:
+            break
+        path = _symbolic(call, waiting.pop())
+        more = _ways_on(path, exact)
+        waiting += more
+        if not more or (path.error is None and not exact):
+            paths.append(path)
+    return paths + [Path(left, _NotExplored(), None, Needs()) for left in waiting]
+
+
+class _NotExplored(Exception):
+    """More ways through a program than were followed."""
+
+
+def _symbolic(call: Call, sizes: Sizes) -> Path:
+    symbols = sizes.symbols
+    made = export.symbolic_shape(", ".join(symbols)) if symbols else ()
+    supposed = dict(zip(symbols, PRIMES[0] * (1 + len(symbols) // len(PRIMES[0])), strict=False))
+    before = dict(_stats._reasons)
+    error: Exception | None = None
+    result = None
+    with watched(supposed) as needs:
+        try:
+            result = call.evaluate(sizes.valued(dict(zip(symbols, made, strict=True))))
+        except Exception as raised:  # noqa: BLE001 - whatever user code raises at symbolic sizes is asked with numbers
+            error = raised
+    unbound = tuple(r for r, n in _stats._reasons.items() if n > before.get(r, 0) and r.startswith("size "))
+    return Path(sizes, error, result, needs, unbound)
+
+
+def _ways_on(path: Path, exact: bool) -> list[Sizes]:
+    sizes, needs = path.sizes, path.needs
+    if path.error is None and exact:
+        multiples = _with_divisions(sizes, needs)
+        return [] if multiples is None else [multiples]
+    if path.error is None:
+        pinned = [sizes.pinned(size, number) for size, number in dict.fromkeys(needs.equalities)]
+        return [found for found in pinned if found is not None]
+    if needs.compared is not None:
+        return _both_orders(sizes, *needs.compared)
+    multiples = _with_divisions(sizes, needs)
+    if multiples is not None:
+        return [multiples]
+    for first, second in needs.minima:
+        if first.constant is None and second.constant is None:
+            return _both_orders(sizes, first, second)
+    return []
+
+
+def _both_orders(sizes: Sizes, first: Size, second: Size) -> list[Sizes]:
+    """With the first no smaller than the second, and the reverse; nothing where these cannot be built in."""
+    try:
+        both = [sizes.ordered(first, second), sizes.ordered(second, first + 1)]
+    except Inexpressible:
+        return []
+    return [found for found in both if found is not None]
+
+
+def _with_divisions(sizes: Sizes, needs: Needs) -> Sizes | None:
+    """The sizes with everything exact that was divided; None where that is so already."""
+    before = sizes
+    for what, by in dict.fromkeys(needs.divisions):
+        sizes = sizes.divided(what, by) or sizes
+        if sizes is not before:
+            return sizes
+    return None

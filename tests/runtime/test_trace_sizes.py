@@ -1,0 +1,313 @@
+"""Sizes that ``trace`` chooses: those that a program accepts are found before it is judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from jax import lax
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+from shardtypes import f32, i32, pytree_dataclass, trace
+from shardtypes.lang import Size
+from shardtypes.trace_sizes import PRIMES, Inexpressible, sizes_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    heads: int = 8
+    head: int = 64
+
+
+def write(cache: f32["B S K D"], new: f32["B T K D"], pos: i32[""]) -> f32["B S K D"]:
+    return lax.dynamic_update_slice(cache, new, (0, pos, 0, 0))
+
+
+def grouped(q: f32["B T H D"], k: f32["B T K D"]) -> f32["B T K H//K D"]:
+    b, t, h, d = q.shape
+    return q.reshape(b, t, k.shape[2], h // k.shape[2], d)
+
+
+def scaled_after(q: f32["B T H D"], k: f32["B T K D"]) -> f32["B T H D"]:
+    b, t, h, d = q.shape
+    scale = math.sqrt(d) * d**-0.5 * float(h)
+    return (q * scale).reshape(b, t, k.shape[2], -1, d).reshape(q.shape)
+
+
+def prefix(x: f32["B T D"], table: f32["S D"]) -> f32["B T D"]:
+    used: f32["T D"] = table[: x.shape[1]]
+    return x + used
+
+
+def asserted(q: f32["T D"], k: f32["S D"]) -> f32["T D"]:
+    assert q.shape[0] <= k.shape[0]
+    assert k.shape[1] >= 64 and k.shape[1] % 4 == 0
+    return q + k[: q.shape[0]]
+
+
+def halves(x: f32["B M"]) -> f32["B M"]:
+    a, b = jnp.split(x, 2, axis=1)
+    return jnp.concatenate([b, -a], axis=1)
+
+
+def ceiling(x: f32["T M"]) -> f32["T//16 M"]:
+    blocks = (x.shape[0] + 15) // 16
+    return x.reshape(blocks, 16, -1).mean(1)
+
+
+def configured(x: f32["B M"], config: Config = Config()) -> f32["B M"]:
+    return x.reshape(x.shape[0], config.heads, config.head).reshape(x.shape)
+
+
+def by_parameters(x: f32["B M"], heads: int = 8, head: int = 4) -> f32["B M"]:
+    return x.reshape(x.shape[0], heads, head).reshape(x.shape)
+
+
+def resharded(x: f32["B/d M"]) -> f32["B M/d"]:
+    return jax.sharding.reshard(x, P(None, "d"))
+
+
+HOLD: list[tuple[Callable[..., Any], str]] = [
+    (write, "all sizes where S >= T; not for B=11"),
+    (grouped, "all sizes where K divides H; not for"),
+    (scaled_after, "B=11, D=23, H=323, K=19, T=13"),
+    (prefix, "all sizes where S >= T; not for"),
+    (asserted, "all sizes where S >= T and D >= 64 and 4 divides D; not for"),
+    (halves, "all sizes where 2 divides M; not for"),
+    (ceiling, "all sizes where 16 divides T+15; not for"),
+    (configured, "B=11, M=512; B=59, M=512; not for"),
+    (by_parameters, "B=11, M=32; B=59, M=32; not for"),
+    (resharded, "all sizes"),
+]
+
+
+@pytest.mark.parametrize(("f", "where"), HOLD, ids=lambda f: getattr(f, "__name__", ""))
+def test_what_a_program_needs_of_its_callers_is_no_failure(f: Any, where: str) -> None:
+    verdict = trace(f)
+    assert verdict.ok is True, verdict.reason
+    assert verdict.reason.startswith(f"{f.__name__}: holds for {where}"), verdict.reason
+
+
+def test_shards_of_what_is_made_on_the_way() -> None:
+    mesh = AbstractMesh((64, 8), ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
+
+    def moved(x: f32["B/d T M"]) -> f32["B T M/d/t"]:
+        return jax.sharding.reshard(x, P(None, None, ("d", "t")))
+
+    verdict = trace(moved, mesh=mesh)
+    assert verdict.ok is True and "where 512 divides M" in verdict.reason
+
+
+# --- certain failures -----------------------------------------------------------------------------------------------
+
+
+@pytree_dataclass
+class Dense:
+    w: f32["M F"]
+
+
+def two_names(x: f32["B M"], y: f32["B N"]) -> f32["B M"]:
+    return x + y
+
+
+def few_columns(x: f32["B M"]) -> f32["B M"]:
+    return x[:, :3]
+
+
+def after_a_need(cache: f32["B S D"], new: f32["B T D"]) -> f32["B S D"]:
+    return lax.dynamic_update_slice(cache, new, (0, 0, 0)).swapaxes(1, 2) + cache
+
+
+def after_a_division(q: f32["T H D"], k: f32["T K D"]) -> f32["T H D"]:
+    t, h, d = q.shape
+    return q.reshape(t, k.shape[1], h // k.shape[1], d).reshape(h, t, d)
+
+
+def turned_weights(x: f32["B M"], dense: Dense) -> f32["F B"]:
+    return x @ dense.w
+
+
+def wrong_variable(x: f32["B M"]) -> f32["B M"]:
+    y: f32["M B"] = x
+    return y
+
+
+@jax.jit
+def wrong_variable_in_jit(x: f32["B M"]) -> f32["B M"]:
+    y: f32["M B"] = x * 2
+    return y
+
+
+def wrong_inside(x: f32["B M"]) -> f32["B M"]:
+    def inner(a: f32["B M"]) -> f32["B"]:
+        return a.sum(0)
+
+    return x + inner(x)[:, None]
+
+
+def helper(x: f32["B M"]) -> f32["B"]:
+    return x.sum(0)
+
+
+def wrong_callee(x: f32["B M"]) -> f32["M"]:
+    return helper(x)
+
+
+FAIL = [two_names, few_columns, after_a_need, after_a_division, turned_weights, wrong_variable, wrong_variable_in_jit]
+FAIL += [wrong_inside, wrong_callee]
+
+
+@pytest.mark.parametrize("f", FAIL, ids=lambda f: f.__name__)
+def test_certain_failures(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok is False and verdict.sizes, verdict.reason
+    assert "fails for" in verdict.reason
+
+
+IMAGE, PATCH, CHANNELS = 8, 2, 3
+
+
+def patches(image: f32["height width channels"]) -> f32["seq patch"]:
+    n = IMAGE // PATCH
+    cells = image.reshape(n, PATCH, n, PATCH, CHANNELS).transpose(0, 2, 1, 3, 4)
+    return cells.reshape(n * n, -1)
+
+
+def patches_of_a_batch(images: f32["B height width channels"]) -> f32["B seq patch"]:
+    return jax.vmap(patches)(images)
+
+
+def images(flat: f32["B pixels"]) -> f32["B C H W"]:
+    return flat.reshape(-1, CHANNELS, IMAGE, IMAGE)
+
+
+def turned_images(flat: f32["B pixels"]) -> f32["pixels B"]:
+    return flat.reshape(-1, CHANNELS * IMAGE * IMAGE)
+
+
+@pytest.mark.parametrize("f", [patches, patches_of_a_batch])
+def test_sizes_may_be_numbers_of_the_module(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok is True, verdict.reason
+
+
+def test_the_rest_of_a_reshape_may_be_of_any_size() -> None:
+    verdict = trace(images)  # it runs for other pixels too, and its result is another then
+    assert verdict.ok is None and "holds for B=2112, pixels=192" in verdict.reason
+    assert trace(turned_images).ok is False
+
+
+# --- equalities that annotations leave out --------------------------------------------------------------------------
+
+
+def joined(x: f32["B T M"], w: f32["M H D"], out: f32["HD M"]) -> f32["B T M"]:
+    q = jnp.einsum("btm,mhd->bthd", x, w)
+    return q.reshape(*q.shape[:2], -1) @ out
+
+
+def literal(x: f32["B P"]) -> f32["B 28 28"]:
+    return x.reshape(x.shape[0], 28, 28)
+
+
+def other_name(x: f32["B L"], dense: Dense) -> f32["B F"]:
+    return x @ dense.w
+
+
+@pytest.mark.parametrize(("f", "equal"), [(joined, "HD = H*D"), (literal, "P = 784"), (other_name, "L = M")])
+def test_equalities_that_annotations_leave_out_are_told(f: Any, equal: str) -> None:
+    verdict = trace(f)
+    assert verdict.ok is None
+    assert f"holds only where {equal}, which its annotations do not say: " in verdict.reason
+
+
+# --- the sizes themselves -------------------------------------------------------------------------------------------
+
+NAMES = some.sampled_from("BTSHK")
+
+
+@given(some.lists(some.tuples(some.sampled_from(["divides", "order"]), NAMES, NAMES), max_size=5))
+def test_what_is_built_in_holds_for_all_numbers(steps: list[tuple[str, str, str]]) -> None:
+    sizes = sizes_of("BTSHK", {"B": 2}, {})
+    expected: list[Callable[[dict[str, int]], bool]] = []
+    for kind, first, second in steps:
+        a, b = sizes.named[first], sizes.named[second]
+        try:
+            made = sizes.divided(a, b) if kind == "divides" else sizes.ordered(a, b)
+        except Inexpressible:
+            continue
+        if made is None:
+            continue
+        sizes = made
+        expected.append(functools.partial(_divides if kind == "divides" else _ordered, first, second))
+    for numbers in (sizes.numbers(PRIMES[0]), sizes.numbers(PRIMES[1], backwards=True)):
+        assert all(size >= 1 for size in numbers.values())
+        assert all(holds(numbers) for holds in expected) and numbers["B"] % 2 == 0
+
+
+def _divides(what: str, by: str, numbers: dict[str, int]) -> bool:
+    return numbers[what] % numbers[by] == 0
+
+
+def _ordered(large: str, small: str, numbers: dict[str, int]) -> bool:
+    return numbers[large] >= numbers[small]
+
+
+def test_constants_in_an_order() -> None:
+    sizes = sizes_of("T", {}, {})
+    t = Size.symbol("T")
+    at_least, at_most = sizes.ordered(t, Size.const(128)), sizes.ordered(Size.const(128), t)
+    assert at_least is not None and at_least.numbers(PRIMES[0]) == {"T": 138} and not at_least.few
+    assert at_most is not None and at_most.numbers(PRIMES[0]) == {"T": 128} and at_most.few and at_most.open
+    assert sizes.ordered(Size.const(0), t) is None
+    with pytest.raises(Inexpressible):
+        sizes_of("AB", {}, {}).ordered(Size.symbol("A") * Size.symbol("B"), Size.const(3))
+
+
+# --- oracle -----------------------------------------------------------------------------------------------------------
+
+STEPS: dict[str, Callable[[Any], Any]] = {
+    "split": lambda x: sum(jnp.split(x, 3, axis=1)),
+    "grouped": lambda x: x.reshape(x.shape[0] // 2, 2, -1).sum(1),
+    "first": lambda x: x[: x.shape[1]],
+    "top": lambda x: lax.top_k(x, 2)[0],
+    "square": lambda x: x.reshape(x.shape[1], -1),
+    "padded": lambda x: jnp.pad(x, ((0, 1), (0, 0))),
+}
+
+
+@settings(max_examples=20, deadline=None)
+@given(some.lists(some.sampled_from(list(STEPS)), min_size=1, max_size=3), some.sampled_from(["B M", "M B", "B//2 _"]))
+def test_what_is_called_wrong_holds_nowhere(steps: list[str], result: str) -> None:
+    """Running it at many sizes is the oracle: where a program runs and its annotations hold, it is not called wrong."""
+
+    def program(x: Any) -> Any:
+        for step in steps:
+            x = STEPS[step](x)
+        return x
+
+    program.__annotations__ = {"x": f32["B M"], "return": f32[result]}
+    verdict = trace(program)
+    if verdict.ok is False:
+        pairs = [(rows, columns) for rows in (4, 6, 8, 12, 24, 36) for columns in (5, 9, 15, 18)]
+        runs = [pair for pair in pairs if _holds(program, *pair)]
+        rows, columns = ([pair[at] for pair in runs] for at in (0, 1))
+        # At most where one size is what the other one says.
+        assert len(set(rows)) == len(rows) or len(set(columns)) == len(columns), (verdict.reason, runs)
+
+
+def _holds(program: Any, rows: int, columns: int) -> bool:
+    try:
+        jax.eval_shape(st.typechecked(program), jax.ShapeDtypeStruct((rows, columns), jnp.float32))
+    except (TypeError, ValueError, ZeroDivisionError, st.ShardTypeError):
+        return False
+    return True
