@@ -56,8 +56,8 @@ def _dimension(found: Dimension, promised: Dimension, unknown: set[str]) -> Dime
     that is whole as far as is known is split over the axes of which nothing is known."""
     names_size = promised.size is not None and not promised.size.is_opaque
     open_size = found.size is None or (found.size.is_opaque and names_size)
-    new_axes = promised.axes or ()
-    open_axes = found.axes is None or (found.axes == () and unknown.issuperset(new_axes))
+    splits = bool(promised.axes) and unknown.issuperset(promised.axes or ())
+    open_axes = found.axes is None or (found.axes == () and splits)
     return Dimension(
         promised.size if open_size else found.size,
         promised.axes if open_axes else found.axes,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import OpError
+from shardlint.ops.queries import SCALARS
 from shardlint.ops.sharding.base import names
 from shardlint.ops.sharding.contraction import letters_of
 from shardlint.ops.sharding.elementwise import FUNCTIONS
@@ -27,7 +28,8 @@ _CONTRACTIONS = frozenset(names(_JNP, "einsum matmul dot"))
 _KEPT = {
     *(name for name, kind in FUNCTIONS.items() if kind == "linear"),
     *names(_JNP, "astype sum reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to concatenate"),
-    *names(_JNP, "stack copy permute_dims matrix_transpose"),
+    *names(_JNP, "stack copy permute_dims matrix_transpose array asarray"),
+    *names(_JNP, " ".join(SCALARS)),
     *names("jax.Array", "reshape ravel flatten transpose"),
     *names(_LAX, "convert_element_type transpose expand_dims squeeze reshape concatenate stop_gradient"),
     "index",
