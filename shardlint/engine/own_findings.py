@@ -10,6 +10,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
+from shardlint.engine.types import says_something
 from shardlint.events import Event
 from shardlint.values import FunctionValue
 
@@ -36,6 +37,8 @@ def told_elsewhere(it: Interpreter, frame: Frame, func: FunctionValue, at: int) 
 def _own(it: Interpreter, frame: Frame, func: FunctionValue, at: int) -> frozenset[_Place]:
     """What is found in a function that is called with what its annotations say, and nothing else."""
     types = [(param, resolve(it, param.annotation, func.module)) for param in func.node.params]
+    if not any(says_something(type_) for _, type_ in types):
+        return frozenset()
     key = (id(func.node), it.view)
     known = it.own_findings.get(key)
     if known is None:
