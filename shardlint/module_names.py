@@ -50,7 +50,7 @@ def dotted(path: Path, start: Path) -> str:
     """The name of a module or a folder, from the folder that imports start from."""
     parts = path.relative_to(start).parts
     name = ".".join(parts) or start.name
-    shadows = is_library(name) and not _is_package(start / parts[0]) and len(parts) > 1
+    shadows = len(parts) > 1 and is_library(name) and not _is_package(start / parts[0])
     return f"{start.name}.{name}" if shadows else name
 
 

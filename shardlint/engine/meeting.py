@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import dtypes
 from shardlint.engine.sharding import manual_calls, manual_entry, outside
+from shardlint.ops.sharding.state import sharded, state
 from shardlint.values import ArrayValue, Dimension, InstanceValue, SequenceValue, Unknown, Value
 
 if TYPE_CHECKING:
@@ -44,16 +45,21 @@ def filled(it: Interpreter, value: ArrayValue, promised: ArrayValue) -> ArrayVal
     if dims is None:
         dims = promised.dims
     elif promised.dims is not None and len(dims) == len(promised.dims):
-        dims = tuple(_dimension(a, b) for a, b in zip(dims, promised.dims, strict=True))
+        unknown = {axis for axis in sharded(promised) if state(value, axis) in ("unclear", "varying")}
+        dims = tuple(_dimension(a, b, unknown) for a, b in zip(dims, promised.dims, strict=True))
     known = replace(value, dims=dims, dtype=dtypes.both(value.dtype, promised.dtype))
     return known if it.view is None else manual_calls.annotated(value, known, promised)
 
 
-def _dimension(found: Dimension, promised: Dimension) -> Dimension:
-    """A size that nothing explains is none where the annotation names one."""
-    open_ = found.size is None or (found.size.is_opaque and promised.size is not None and not promised.size.is_opaque)
+def _dimension(found: Dimension, promised: Dimension, unknown: set[str]) -> Dimension:
+    """A dimension, its gaps filled. A size that nothing explains is none where the annotation names one; a dimension
+    that is whole as far as is known is split over the axes of which nothing is known."""
+    names_size = promised.size is not None and not promised.size.is_opaque
+    open_size = found.size is None or (found.size.is_opaque and names_size)
+    splits = bool(promised.axes) and unknown.issuperset(promised.axes or ())
+    open_axes = found.axes is None or (found.axes == () and splits)
     return Dimension(
-        promised.size if open_ else found.size,
-        promised.axes if found.axes is None else found.axes,
+        promised.size if open_size else found.size,
+        promised.axes if open_axes else found.axes,
         promised.label or found.label,
     )

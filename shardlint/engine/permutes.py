@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, permutations, product
 
 from shardlint.values import ArrayValue, Value
 from shardtypes.lang import Size, format_shape
@@ -16,11 +16,13 @@ def permuted(before: Value, after: Value) -> str | None:
     if not (isinstance(before, ArrayValue) and isinstance(after, ArrayValue)):
         return None
     source, target = _sizes(before), _sizes(after)
-    if source is None or target is None or len(source) > _MAX_RANK or len(set(source)) < len(source):
+    if source is None or target is None or not _telling(source):
         return None
-    if sum(size.constant is None for size in source) < 2:
+    parts = [_factors(size) for size in source]
+    atoms = [atom for factors in parts for atom in factors]
+    if len(atoms) > _MAX_RANK:
         return None
-    if _contiguous(source, target) or not _regroups(source, target) or _splits(source, target):
+    if _in_order(parts, target) or not _regroups(atoms, target) or _splits(source, target):
         return None
     shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
     return f"reshape from {shapes[0]!r} to {shapes[1]!r} keeps the order of the elements: transpose the dimensions"
@@ -31,6 +33,28 @@ def _sizes(value: ArrayValue) -> list[Size] | None:
     sizes = [dim.size for dim in value.dims or ()]
     known = [size for size in sizes if size is not None]
     return [size for size in known if size != 1] if len(known) == len(sizes) and sizes else None
+
+
+def _telling(source: list[Size]) -> bool:
+    """Whether sizes in another order mean dimensions in another order: each name is one dimension's, and there are two
+    of them; or one, and three dimensions of sizes that are numbers, as of images."""
+    named = [factor for size in source if size.constant is None for factor in _factors(size)]
+    numbers = sum(size.constant is not None for size in source)
+    return len(set(named)) == len(named) and (len(named) > 1 or (len(named) == 1 and numbers > 2))
+
+
+def _factors(size: Size) -> list[Size]:
+    """The sizes whose product a size is: those of ``h*e`` are h and e, in an order that nothing tells."""
+    if size.constant is not None or len(size.terms) != 1:
+        return [size]
+    names, number = size.terms[0]
+    return [Size({(atom,): 1}) for atom in names] if number == 1 else [size]
+
+
+def _in_order(parts: list[list[Size]], target: list[Size]) -> bool:
+    """Whether the target's dimensions come one after the other in the source, whatever order its factors have."""
+    orders = product(*(permutations(factors) for factors in parts))
+    return any(_contiguous([atom for factors in order for atom in factors], target) for order in orders)
 
 
 def _product(sizes: Sequence[Size]) -> Size:

@@ -22,7 +22,7 @@ from shardlint.engine import (
 from shardlint.engine.annotations import resolve
 from shardlint.engine.expressions import binary, defaults, evaluate
 from shardlint.engine.frames import Frame
-from shardlint.engine.joining import join_variables
+from shardlint.engine.joining import join, join_variables
 from shardlint.engine.narrowing import expand_shape, narrow
 from shardlint.engine.plain import constant, element, truth
 from shardlint.engine.sharding import manual_exit, placements
@@ -224,7 +224,8 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     if found is not None:
         it.report(frame, found.code or "ST203", node.value.at, found.message, found.witness)
         frame.bindings.rollback(mark)
-        assign(it, frame, node.target, matching.instantiate(it, type_, frame.bindings, matching.Opaque(it)))
+        promised = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
+        assign(it, frame, node.target, join(promised, value))  # either may be meant: what both agree on is known
         return
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
 

@@ -50,6 +50,16 @@ def test_a_finding_has_its_place(write: Write) -> None:
     assert found() == [("ST201", "a.py", 3)]
 
 
+@pytest.mark.parametrize("name", ["flax", "optax", "unknown_library"])
+def test_a_folder_beside_the_project_that_has_the_name_of_what_its_files_import(
+    write: Write, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the checkout of a library has, beside that of the project."""
+    write({f"{name}/README": "", "mine/package/__init__.py": "", "mine/package/a.py": f"import {name}\n{WRONG}"})
+    monkeypatch.chdir("mine")
+    assert found() == [("ST201", "package/a.py", 4)]
+
+
 @pytest.mark.parametrize("how", ["after", "above"])
 def test_suppression(write: Write, how: str) -> None:
     comment = "# shardlint: ignore[ST201] on purpose"

@@ -19,7 +19,8 @@ class Bug:
     """One edit of a correct model, and who is expected to see it.
 
     ``at`` is text found on exactly one line of the edited file: the line on which static tools report. Where they
-    report in other places instead, ``elsewhere`` names them: a file, a colon, and text on one of its lines.
+    report in other places instead, ``elsewhere`` names them: a file, a colon, and text on one of its lines. What the
+    linter reports ``besides`` is a code, a space, and such a place.
     """
 
     model: str
@@ -34,6 +35,7 @@ class Bug:
     mypy: tuple[str, ...]
     pytest: str
     elsewhere: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -54,16 +56,20 @@ class Bug:
 
     def findings(self, project: Path, line: int) -> set[tuple[str, str, int]]:
         """(code, file, line) of what the linter is to report in the edited copy; ``line`` is what ``apply`` gave."""
-        places = {(self.file, line)}
-        if self.elsewhere:
-            places = set()
-            for place in self.elsewhere:
-                file, _, text = place.partition(":")
-                lines = [n for n, one in enumerate((project / file).read_text().splitlines(), 1) if text in one]
-                if len(lines) != 1:
-                    raise ValueError(f"{self.id}: {text!r} is on lines {lines} of {file}, not on one")
-                places.add((file, lines[0]))
-        return {(code, *place) for code in self.shardlint for place in places}
+        places = {self._place(project, place) for place in self.elsewhere} or {(self.file, line)}
+        found = {(code, *place) for code in self.shardlint for place in places}
+        for one in self.besides:
+            code, _, place = one.partition(" ")
+            found.add((code, *self._place(project, place)))
+        return found
+
+    def _place(self, project: Path, place: str) -> tuple[str, int]:
+        """The file and the line of a place as ``elsewhere`` names it."""
+        file, _, text = place.partition(":")
+        lines = [n for n, one in enumerate((project / file).read_text().splitlines(), 1) if text in one]
+        if len(lines) != 1:
+            raise ValueError(f"{self.id}: {text!r} is on lines {lines} of {file}, not on one")
+        return file, lines[0]
 
 
 def load(path: Path) -> Bug:
@@ -76,6 +82,7 @@ def load(path: Path) -> Bug:
         shardlint=tuple(expect.pop("shardlint")),
         mypy=tuple(expect.pop("mypy")),
         elsewhere=tuple(expect.pop("elsewhere", ())),
+        besides=tuple(expect.pop("besides", ())),
         **data,
         **expect,
     )

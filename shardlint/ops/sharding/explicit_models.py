@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardlint.ops.arrays import ONE
+from shardlint.ops.queries import SCALARS
 from shardlint.ops.registry import is_none, static_bool, static_int, static_str
 from shardlint.ops.sharding.base import names as qualified
 from shardlint.ops.sharding.contraction import letters_of
@@ -288,7 +289,7 @@ def tiled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
-_CAST = [f"{_JNP}.astype", f"{_LAX}.convert_element_type"]
+_CAST = [f"{_JNP}.astype", f"{_LAX}.convert_element_type", *qualified(_JNP, " ".join(SCALARS))]
 _CLAMP = [f"{_LAX}.clamp"]
 rule([name for name in ELEMENTWISE if name not in _CLAMP], aligned, "ST309")
 rule([*_CAST, *qualified(_NN, "softmax log_softmax"), *qualified(_JNP, "flip flipud fliplr tril triu"),

@@ -7,6 +7,7 @@ What some release refuses though it is linear (scaling, a mean) is not judged: o
 from __future__ import annotations
 
 from shardlint.ops.arrays import ONE
+from shardlint.ops.queries import SCALARS
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import names
 from shardlint.ops.sharding.contraction import letters_of
@@ -27,7 +28,8 @@ _CONTRACTIONS = frozenset(names(_JNP, "einsum matmul dot"))
 _KEPT = {
     *(name for name, kind in FUNCTIONS.items() if kind == "linear"),
     *names(_JNP, "astype sum reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to concatenate"),
-    *names(_JNP, "stack copy permute_dims matrix_transpose"),
+    *names(_JNP, "stack copy permute_dims matrix_transpose array asarray"),
+    *names(_JNP, " ".join(SCALARS)),
     *names("jax.Array", "reshape ravel flatten transpose"),
     *names(_LAX, "convert_element_type transpose expand_dims squeeze reshape concatenate stop_gradient"),
     "index",

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.arrays import ONE, same
+from shardlint.ops.queries import SCALARS
 from shardlint.ops.registry import Call, is_none, static_int
 from shardlint.ops.sharding.base import Op, computed, is_zero, made, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined
-from shardlint.ops.sharding.elementwise import aligned, clash, explain
+from shardlint.ops.sharding.elementwise import aligned, cast, clash, explain
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import split_text
 from shardlint.ops.sharding.state import FACTORED, LOCAL, Axes, choosing, clean, placing, sharded, state
@@ -257,12 +258,19 @@ def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 def array_of(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``jnp.array(x)`` of an array, or of a sequence of them."""
-    source = op.call.get("object") if "object" in op.call.args else op.call.get("a")
+    source = next(op.call.get(name) for name in ("object", "a", "x") if name in op.call.args)
     if isinstance(source, SequenceValue):
         if any(isinstance(item, SequenceValue) for item in source.items):
             return unknown(out) if op.operands else made(op, out, origins)
         return stacked(op, out, origins)
     return moved(op, out, origins) if op.operands else made(op, out, origins)
+
+
+def constructed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    """``jnp.float32(x)``: a cast of an array, an array of a sequence."""
+    if isinstance(op.call.get("x"), SequenceValue):
+        return array_of(op, out, origins)
+    return cast(op, out, origins) if op.operands else made(op, out, origins)
 
 
 def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -314,6 +322,7 @@ rule([*names(_JNP, "concatenate concat hstack vstack dstack column_stack append"
      joined, explain)  # fmt: skip
 rule([f"{_JNP}.stack"], stacked, explain)
 rule([f"{_JNP}.array", f"{_JNP}.asarray"], array_of)
+rule(names(_JNP, " ".join(SCALARS)), constructed)
 rule([f"{_JNP}.where", f"{_LAX}.select"], selected, explain)
 rule([*names(_JNP, "zeros ones empty full arange linspace eye identity tri"),
       *names(_LAX, "iota broadcasted_iota full")], made)  # fmt: skip
