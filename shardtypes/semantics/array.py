@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from shardtypes.lang.size import Size
 
@@ -24,7 +24,8 @@ class Array:
     related to what one device would have computed; None outside of manual code. ``value`` are numbers on simulated
     devices. ``node`` tells how it was computed, while a gradient is to be taken, and ``output`` which of the results it
     is. ``varying`` are, under
-    ``check_vma=True``, the mesh axes that its type varies over; None where JAX does not keep track of them.
+    ``check_vma=True``, the mesh axes, with their sizes, that its type varies over; None where JAX does not keep track
+    of them.
     """
 
     shape: tuple[Dim, ...] | None
@@ -34,7 +35,9 @@ class Array:
     value: Simulated | None = None
     node: Node | None = None
     output: int = 0
-    varying: frozenset[str] | None = None
+    varying: frozenset[tuple[str, int]] | None = None
+
+    __array_ufunc__: ClassVar[None] = None  # NumPy leaves its operators to ours
 
     # Python's operators are functions of ``jax.numpy``.
 
@@ -153,6 +156,46 @@ class Array:
 
         return indexed(self, index)
 
+    # What Python asks of a number can be told of one that is the same on all devices.
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers())
+
+    def __int__(self) -> int:
+        return int(self.numbers())
+
+    def __index__(self) -> int:
+        return int(self.numbers())
+
+    def __float__(self) -> float:
+        return float(self.numbers())
+
+    def __complex__(self) -> complex:
+        return complex(self.numbers())
+
+    def __format__(self, spec: str) -> str:
+        numbers = self.numbers()
+        return format(numbers.item(), spec) if numbers.shape == () else str(numbers)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        numbers = self.numbers()
+        return numbers if dtype is None else numbers.astype(dtype)
+
+    def __len__(self) -> int:
+        size = self.dims[0] if self.dims else None
+        if not isinstance(size, int):
+            raise TypeError("len() of an unsized object")
+        return size
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[i] for i in range(len(self)))
+
+    def numbers(self) -> Any:
+        """The numbers, where all devices hold the same. Raises NotConcrete."""
+        if self.value is None or self.value.axes:
+            raise NotConcrete
+        return self.value.at({})
+
     @property
     def rank(self) -> int:
         """The number of dimensions. Raises UnknownRank."""
@@ -182,6 +225,10 @@ class Node:
     operands: tuple[Array, ...]
     pull: Callable[[Sequence[Array | None]], Sequence[Array | None]]
     count: int = 1
+
+
+class NotConcrete(Exception):
+    """Raised where a program needs numbers that are not known, or that differ between devices."""
 
 
 class UnknownRank(Exception):

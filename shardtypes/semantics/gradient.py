@@ -6,13 +6,14 @@ to what one device computes are readings too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from shardtypes.semantics.array import Array, NoGradient, Node
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import add
 from shardtypes.semantics.primitives.structure import zeros_like
+from shardtypes.semantics.simulated import Axis, is_of_examples
 
 __all__ = ["NoGradient", "pulled_back", "watched"]
 
@@ -27,37 +28,44 @@ Held = dict[tuple[int, int], Array]
 
 
 def pulled_back(
-    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array], sizes: Mapping[str, int]
+    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array]
 ) -> list[Array]:
-    """The cotangents of the inputs, zeros where no result depends on one. ``sizes`` are those of the mesh axes.
-
-    Raises NoGradient.
-    """
+    """The cotangents of the inputs, zeros where no result depends on one. Raises NoGradient."""
     held: Held = {}
     for result, cotangent in zip(results, cotangents, strict=True):
-        _add_to(held, result, cotangent, sizes)
+        _add_to(held, result, cotangent)
     for node in _in_order(results):
         given = [held.get((id(node), output)) for output in range(node.count)]
         if all(cotangent is None for cotangent in given) or not node.operands:
             continue
         for operand, taken in zip(node.operands, node.pull(given), strict=True):
             if taken is not None:
-                _add_to(held, operand, taken, sizes)
-    return [held.get((id(array.node), array.output)) or zeros_like(array) for array in inputs]
+                _add_to(held, operand, taken)
+    found = [held.get((id(array.node), array.output)) for array in inputs]
+    return [zeros_like(array) if one is None else one for array, one in zip(inputs, found, strict=True)]
 
 
-def _add_to(held: Held, array: Array, cotangent: Array, sizes: Mapping[str, int]) -> None:
+def _add_to(held: Held, array: Array, cotangent: Array) -> None:
     """Add a cotangent. One that varies over more mesh axes than the value did is added up over these: the value was
     cast to vary where it met others (``pvary``), and that is what a cast's gradient is."""
     if array.node is None:
         return
-    if array.varying is not None and cotangent.varying is not None:
-        more = sorted(cotangent.varying - array.varying)
-        if more:
-            cotangent = psum(cotangent, axes=tuple((axis, sizes[axis]) for axis in more), groups=None)
+    more = _added_axes(array, cotangent)
+    if more:
+        cotangent = psum(cotangent, axes=more, groups=None)
     key = id(array.node), array.output
     before = held.get(key)
     held[key] = cotangent if before is None else add(before, cotangent)
+
+
+def _added_axes(array: Array, cotangent: Array) -> tuple[Axis, ...]:
+    """The axes that a cotangent varies over, and its value does not: mesh axes by type, axes of examples by number."""
+    more: set[Axis] = set()
+    if array.varying is not None and cotangent.varying is not None:
+        more |= cotangent.varying - array.varying
+    if array.value is not None and cotangent.value is not None:
+        more |= {axis for axis in cotangent.value.axes if is_of_examples(axis) and axis not in array.value.axes}
+    return tuple(sorted(more))
 
 
 def _in_order(results: Sequence[Array]) -> list[Node]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardtypes.lang.frozen import frozen
+from shardtypes.semantics import dtypes
 from shardtypes.semantics.array import Array, Dim, NoGradient, Node, Params, UnknownRank
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.propagation import propagated
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LetterRule: TypeAlias = Callable[[Sequence[Array], Params], Letters]
 ShapeRule: TypeAlias = Callable[[Sequence[Array], Params, "Letters | None"], Sequence[tuple[Dim, ...]]]
 DtypeRule: TypeAlias = Callable[[Sequence[Array], Params], Sequence["str | None"]]
+Vary: TypeAlias = Callable[[frozenset[tuple[str, int]], Params], frozenset[tuple[str, int]]]
 Evaluation: TypeAlias = "Callable[..., Numbers | Sequence[Numbers]]"
 Pull: TypeAlias = Callable[
     [Sequence["Array | None"], Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]
@@ -67,7 +69,7 @@ class Primitive:
     results: int | Callable[[Params], int]
     relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None
     simulate: Callable[..., Any] | None
-    vary: Callable[[frozenset[str], Params], frozenset[str]] | None
+    vary: Vary | None
 
     @property
     def several(self) -> bool:
@@ -102,7 +104,7 @@ def declare(
     pull: Pull | None = None,
     relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None = None,
     simulate: Callable[..., Any] | None = None,
-    vary: Callable[[frozenset[str], Params], frozenset[str]] | None = None,
+    vary: Vary | None = None,
 ) -> Primitive:
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
     operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
@@ -147,12 +149,12 @@ def apply(primitive: Primitive, operands: Sequence[Array], params: Params) -> tu
     count = primitive.results if isinstance(primitive.results, int) else primitive.results(params)
     letters = _letters(primitive, operands, params)
     shapes = _shapes(primitive, operands, params, letters, count)
-    dtypes = primitive.dtype(operands, params)
+    kinds = primitive.dtype(operands, params)
     relations = _relations(primitive, operands, params, letters, count)
     values = _values(primitive, operands, params, count)
     varying = _varying(primitive, operands, params)
     results = [
-        Array(shapes[i], dtypes[i], _weak(operands), relations[i], values[i], varying=varying) for i in range(count)
+        Array(shapes[i], kinds[i], _weak(operands), relations[i], values[i], varying=varying) for i in range(count)
     ]
     if any(operand.node is not None for operand in operands):
         results = _recorded(primitive, operands, params, results)
@@ -179,12 +181,12 @@ def _weak(operands: Sequence[Array]) -> bool:
     return bool(operands) and all(operand.weak for operand in operands)
 
 
-def _varying(primitive: Primitive, operands: Sequence[Array], params: Params) -> frozenset[str] | None:
+def _varying(primitive: Primitive, operands: Sequence[Array], params: Params) -> frozenset[tuple[str, int]] | None:
     """The axes that a result varies over under ``check_vma=True``: those of any operand, as the others are cast."""
     known = [operand.varying for operand in operands if operand.varying is not None]
     if not known:
         return None
-    union = frozenset[str]().union(*known)
+    union = frozenset[tuple[str, int]]().union(*known)
     return union if primitive.vary is None else primitive.vary(union, params)
 
 
@@ -219,6 +221,11 @@ def evaluation() -> Iterator[None]:
         _evaluating.reset(token)
 
 
+def evaluating() -> bool:
+    """Whether numbers are computed."""
+    return _evaluating.get()
+
+
 def _values(primitive: Primitive, operands: Sequence[Array], params: Params, count: int) -> Sequence[Any]:
     if not _evaluating.get() or any(operand.value is None for operand in operands):
         return [None] * count
@@ -247,7 +254,12 @@ def _recorded(
         return primitive.pull(cotangents, operands, results, params)
 
     node = Node(tuple(operands), pull, len(results))
-    return [replace(result, node=node, output=i) for i, result in enumerate(results)]
+    return [replace(result, node=node, output=i) if _is_smooth(result) else result for i, result in enumerate(results)]
+
+
+def _is_smooth(array: Array) -> bool:
+    """Whether an array may have a cotangent: integers and booleans have none."""
+    return array.dtype is None or bool(dtypes.is_kind(array.dtype, "floating", "complex"))
 
 
 def shape_of_letters(

@@ -22,6 +22,14 @@ Axis: TypeAlias = tuple[str, int]
 """A simulated axis: its name and the number of devices, or of examples, along it."""
 
 
+EXAMPLES = "vmap:"
+"""How the names of axes begin that are no mesh axes, but what ``vmap`` maps over."""
+
+
+def is_of_examples(axis: Axis) -> bool:
+    return axis[0].startswith(EXAMPLES)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulated:
     """One array on simulated devices: ``parts`` are row-major over ``axes``, which are in order of their names."""

@@ -76,7 +76,7 @@ ELEMENTWISE = [
     of_entries(e.bessel_i0e, lax.bessel_i0e), of_entries(e.bessel_i1e, lax.bessel_i1e, smooth=False),
     of_entries(e.is_finite, lax.is_finite, smooth=False), of_entries(e.integer_pow, lambda x, y: lax.integer_pow(x, y), y=3),
     of_entries(e.round_, lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)),
-    of_entries(e.copy, lambda x: x), of_entries(e.stop_gradient, lax.stop_gradient), of_entries(e.special_trunc, jnp.trunc),
+    of_entries(e.copy, lambda x: x), of_entries(e.special_trunc, jnp.trunc),
     of_entries(e.add, jnp.add, 2), of_entries(e.sub, jnp.subtract, 2), of_entries(e.mul, jnp.multiply, 2),
     of_entries(e.div, jnp.divide, 2, low=0.5), of_entries(e.max_, jnp.maximum, 2), of_entries(e.min_, jnp.minimum, 2),
     of_entries(e.pow_, jnp.power, 2, low=0.2), of_entries(e.atan2, jnp.arctan2, 2, low=0.2), of_entries(e.rem, jnp.fmod, 2, low=0.3),

@@ -78,7 +78,7 @@ def test_gradients_are_those_of_jax(row: Row) -> None:
             arrays = [lifted(x) for x in operands]
             arrays = [watched(x) if i in floats else x for i, x in enumerate(arrays)]
             found = results_of(row, arrays, params)
-            taken = pulled_back(found, [lifted(c) for c in cotangents], [arrays[i] for i in floats], {})
+            taken = pulled_back(found, [lifted(c) for c in cotangents], [arrays[i] for i in floats])
         for one, wanted in zip(taken, expected, strict=True):
             assert one.shape == wanted.shape
             assert one.value is not None

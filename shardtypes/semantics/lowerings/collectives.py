@@ -21,9 +21,11 @@ _LAX = "jax.lax"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The mesh axes that are bound: by the name that the program gives each, the simulated axis."""
+    """The mesh axes that are bound: by the name that the program gives each, the simulated axis. ``checked`` tells that
+    types keep track of what varies over them (``check_vma``)."""
 
     axes: Mapping[str, Axis] = field(default_factory=dict)
+    checked: bool = False
 
 
 _bound: ContextVar[Bound] = ContextVar("shardtypes_bound", default=Bound())  # noqa: B039 - frozen
@@ -34,9 +36,9 @@ def bound() -> Bound:
 
 
 @contextmanager
-def binding(axes: Mapping[str, Axis]) -> Iterator[None]:
+def binding(axes: Mapping[str, Axis], checked: bool = False) -> Iterator[None]:
     """Bind axes in the block, besides those that are bound."""
-    token = _bound.set(Bound({**_bound.get().axes, **axes}))
+    token = _bound.set(Bound({**_bound.get().axes, **axes}, checked))
     try:
         yield
     finally:
@@ -161,7 +163,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Any) -> Any:
 
 @lowering(f"{_LAX}.axis_index")
 def axis_index(axis_name: Any) -> Array:
-    return p.index_of(axes_named(axis_name), evaluating=True)
+    return p.index_of(axes_named(axis_name), bound().checked)
 
 
 @lowering(f"{_LAX}.axis_size")

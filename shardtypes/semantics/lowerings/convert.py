@@ -73,12 +73,13 @@ def asarray(x: ArrayLike, dtype: Any = None) -> Array:
 def _array_of(x: Any) -> Array:
     if isinstance(x, Array):
         return x
-    if isinstance(x, (bool, int, float, complex)):
-        return Array((), _PYTHON[type(x)], not isinstance(x, bool), value=Simulated.everywhere(x))
-    if hasattr(x, "__jax_array__"):
-        return _array_of(x.__jax_array__())
     if type(x).__module__ == "numpy" and hasattr(x, "dtype"):
         return _of_numpy(x)
+    if isinstance(x, (bool, int, float, complex)):
+        kind = next(name for cls, name in _PYTHON.items() if isinstance(x, cls))
+        return Array((), kind, not isinstance(x, bool), value=Simulated.everywhere(x))
+    if hasattr(x, "__jax_array__"):
+        return _array_of(x.__jax_array__())
     if isinstance(x, (list, tuple)):
         return _of_items(x)
     raise Unsupported(f"a {type(x).__name__} as an array")

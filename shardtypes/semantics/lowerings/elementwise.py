@@ -53,7 +53,7 @@ _DIRECT = {
     "atan": e.atan, "sinh": e.sinh, "cosh": e.cosh, "asinh": e.asinh, "acosh": e.acosh, "atanh": e.atanh, "erf": e.erf,
     "erfc": e.erfc, "erf_inv": e.erf_inv, "lgamma": e.lgamma, "digamma": e.digamma, "bessel_i0e": e.bessel_i0e,
     "bessel_i1e": e.bessel_i1e, "is_finite": e.is_finite, "real": e.real, "imag": e.imag, "conj": e.conj,
-    "stop_gradient": e.stop_gradient, "bitwise_not": e.not_, "population_count": e.population_count, "clz": e.clz,
+    "bitwise_not": e.not_, "population_count": e.population_count, "clz": e.clz,
     "add": e.add, "sub": e.sub, "mul": e.mul, "div": e.div, "rem": e.rem, "max": e.max_, "min": e.min_, "pow": e.pow_,
     "atan2": e.atan2, "nextafter": e.nextafter, "complex": e.complex_, "eq": e.eq, "ne": e.ne, "lt": e.lt, "le": e.le,
     "gt": e.gt, "ge": e.ge, "bitwise_and": e.and_, "bitwise_or": e.or_, "bitwise_xor": e.xor,

@@ -9,7 +9,7 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
-from shardtypes.semantics.primitive import Primitive, Pull, Values, declare
+from shardtypes.semantics.primitive import evaluating, Primitive, Pull, Values, declare
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.relation import (
     ALIKE,
@@ -126,7 +126,7 @@ def _reducing(
         pull=pull,
         relate=_relating(over),
         simulate=lambda x, axes, groups: _grouped(x, axes, groups, _together(function)),
-        vary=lambda varying, params: varying - {axis for axis, _ in params["axes"]},
+        vary=lambda varying, params: varying - set(params["axes"]),
     )
 
 
@@ -141,7 +141,7 @@ def _pull_pvary(
     (cotangent,) = cotangents
     if cotangent is None or operands[0].varying is None:
         return [cotangent]
-    added = tuple(axis for axis in params["axes"] if axis[0] not in operands[0].varying)
+    added = tuple(axis for axis in params["axes"] if axis not in operands[0].varying)
     return [psum(cotangent, axes=added, groups=None) if added else cotangent]
 
 
@@ -154,7 +154,7 @@ pvary = declare(
     pull=_pull_pvary,
     relate=lambda given, operands, params: [given[0]],
     simulate=lambda x, axes: x,
-    vary=lambda varying, params: varying | {axis for axis, _ in params["axes"]},
+    vary=lambda varying, params: varying | set(params["axes"]),
 )
 
 
@@ -397,13 +397,13 @@ ppermute = declare(
 )
 
 
-def index_of(axes: Sequence[Axis], evaluating: bool) -> Array:
-    """``axis_index``: the number of the device along the axes."""
+def index_of(axes: Sequence[Axis], checked: bool) -> Array:
+    """``axis_index``: the number of the device along the axes; ``checked`` where types say what varies."""
     relations = Relations.of({name: VARYING for name, _ in axes})
     value = None
-    if evaluating:
+    if evaluating():
         parts = [Simulated.everywhere(np.asarray(i, np.int32)) for i in range(_count(axes))]
         value = Simulated.assembled(parts, axes)
-    return Array((), "int32", relations=relations, value=value, varying=frozenset(name for name, _ in axes))
+    return Array((), "int32", relations=relations, value=value, varying=frozenset(axes) if checked else None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -137,8 +138,13 @@ def _constant(value: float) -> Derivative:
 
 neg: Primitive = elementwise("neg", lambda x: -x, Values(jointly=JOINT({0}), monotone=(-1,)), [_constant(-1.0)])
 copy: Primitive = elementwise("copy", lambda x: x, Values(jointly=JOINT({0}), monotone=(1,), moves=True), [_constant(1.0)])
-stop_gradient: Primitive = elementwise("stop_gradient", lambda x: x, Values(jointly=JOINT({0}), monotone=(1,), moves=True),
-                            [_constant(0.0)])  # fmt: skip
+
+
+def stop_gradient(x: Array) -> Array:
+    """The array, forgetting how it was computed."""
+    return replace(x, node=None)
+
+
 real: Primitive = elementwise("real", lambda x: np.real(x), LINEAR, [_constant(1.0)], dtype=_real)
 imag: Primitive = elementwise("imag", lambda x: np.imag(x), _ADDITIVE, dtype=_real)
 conj: Primitive = elementwise("conj", lambda x: np.conj(x), _ADDITIVE, [_constant(1.0)])

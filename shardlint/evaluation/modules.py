@@ -1,0 +1,163 @@
+"""The modules of a program, run statement by statement as far as that is possible."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shardlint.evaluation import (
+    annotations,
+    arrays,
+    control,
+    derivatives,
+    guarded_code,
+    guards,
+    mapping,
+    meshes,
+    namespace,
+    optimizers,
+    python,
+    trees,
+)
+from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
+from shardlint.evaluation.outside import Outside, attribute
+
+_ROOMS = (annotations, control, derivatives, mapping, meshes, optimizers, trees)  # importing one registers what it provides
+Find = Callable[[str, str], "tuple[str, str, str] | None"]
+"""The name, path and source text of a module of the program, for the dotted name by which another module imports it;
+None for one from outside."""
+
+
+class Missing:
+    """Stands for a name that a statement would have bound that could not be run."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotEvaluable(f"{self.name}: {self.reason}")
+
+    __call__ = __getitem__ = __iter__ = __bool__ = __enter__ = __add__ = __mul__ = _refuse
+
+
+class Module:
+    """A module of the program."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+        self.names: dict[str, Any] = {}
+
+
+class World:
+    """All that a program is while it is evaluated: its modules, and what they may use."""
+
+    def __init__(self, find: Find) -> None:
+        self.find = find
+        self.modules: dict[str, Module] = {}
+        resolver = guards.Resolver()
+        self.resolver = resolver
+        python.register(resolver)
+        arrays.register(resolver)
+        resolver.of_type[Outside] = attribute
+        resolver.of_type[Module] = self.member
+        resolver.of_type[Missing] = _refuse_missing
+        self.builtins = python.Builtins(resolver)
+
+    def module(self, name: str, importer: str = "") -> Module | None:
+        """A module of the program, run the first time; None for one from outside."""
+        found = self.find(name, importer)
+        if found is None:
+            return None
+        full, path, source = found
+        if full not in self.modules:
+            self.modules[full] = made = Module(full, path)
+            self._run(made, source)
+        return self.modules[full]
+
+    def member(self, module: Module, name: str) -> Any:
+        """``module.name``: what it binds, or a module below it."""
+        if name in module.names:
+            return _present(module.names[name])
+        below = self.module(f"{module.name}.{name}")
+        if below is None:
+            raise AttributeError(f"module {module.name!r} has no attribute {name!r}")
+        return below
+
+    def _run(self, module: Module, source: str) -> None:
+        try:
+            statements = guarded_code.statements(source, module.path)
+        except (SyntaxError, RecursionError) as error:
+            raise NotEvaluable(f"{module.name} is not read") from error
+        names = module.names
+        names.update(self._guards(module), __name__=namespace.__name__, __builtins__=self.builtins.names, __file__=module.path)
+        for code, bound in statements:
+            try:
+                exec(code, names)  # noqa: S102 - guarded code, in a closed world
+            except OutOfBudget:
+                raise
+            except (NotEvaluable, Exception) as error:  # noqa: BLE001 - whatever the program raises
+                reason = error.reason if isinstance(error, NotEvaluable) else f"{type(error).__name__}: {error}"
+                names.update({name: Missing(name, reason) for name in bound if name not in names})
+
+    def _guards(self, module: Module) -> Mapping[str, Any]:
+        def load(whole: str, name: str | None, level: int) -> Any:
+            return self._import(module, whole, name, level)
+
+        def star(whole: str, level: int) -> None:
+            self._star(module, whole, level)
+
+        return {
+            guarded_code.ATTRIBUTE: self.attribute, guarded_code.SET: self.builtins.set_attribute,
+            guarded_code.NOTE: guards.note, guarded_code.OPERATOR: guards.operate, guarded_code.TICK: guards.tick,
+            guarded_code.IMPORT: load, guarded_code.STAR: star, "_refuse_": _refuse,
+        }  # fmt: skip
+
+    def attribute(self, value: Any, name: str) -> Any:
+        return self.resolver.attribute(_present(value), name)
+
+    def _absolute(self, module: Module, whole: str, level: int) -> str:
+        if not level:
+            return whole
+        parts = module.name.split(".")
+        package = parts if module.path.endswith("__init__.py") else parts[:-1]
+        base = package[: len(package) - level + 1]
+        return ".".join([*base, whole] if whole else base)
+
+    def _import(self, module: Module, whole: str, name: str | None, level: int) -> Any:
+        full = self._absolute(module, whole, level)
+        found = self.module(full, module.name) if full else None
+        if name is None:
+            return Outside(full) if found is None else found
+        if found is not None:
+            return _present(self.member(found, name))
+        below = self.module(f"{full}.{name}", module.name)
+        return below if below is not None else attribute(Outside(full), name)
+
+    def _star(self, module: Module, whole: str, level: int) -> None:
+        found = self.module(self._absolute(module, whole, level), module.name)
+        if found is None:
+            raise NotEvaluable(f"all names of {whole}")
+        module.names.update({name: value for name, value in found.names.items() if not name.startswith("_")})
+
+
+def _present(value: Any) -> Any:
+    if isinstance(value, Missing):
+        raise NotEvaluable(f"{value.name}: {value.reason}")
+    return value
+
+
+def _refuse_missing(value: Missing, name: str) -> Any:
+    raise NotEvaluable(f"{value.name}: {value.reason}")
+
+
+def _refuse() -> None:
+    raise NotEvaluable("code that reaches for the interpreter")
+
+
+def is_function(value: Any) -> bool:
+    """Whether this is a function of the program."""
+    return isinstance(value, types.FunctionType)
