@@ -26,7 +26,10 @@ _SPECIAL = frozenset(
     __setattr__ __init_subclass__ __dataclass_fields__ __annotations__ __qualname__ __module__ __dict__
     __jax_array__ __wrapped__""".split()
 )
-ATTRIBUTE, SET, NOTE, OPERATOR, TICK, IMPORT, STAR = "_attr_", "_set_", "_note_", "_op_", "_tick_", "_import_", "_star_"
+ATTRIBUTE, SET, NOTE, OPERATOR, TICK = "_attr_", "_set_", "_note_", "_op_", "_tick_"
+IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
+LARGEST = 4096
+"""Numbers up to this one may stand for a number of devices."""
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
@@ -54,6 +57,23 @@ class _Guards(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return node  # finds its class by the frame that calls it
         return self._call(NOTE, [_place(node), node], node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """A number that may stand for a number of devices knows where it is written."""
+        if type(node.value) is not int or not 1 < node.value <= LARGEST:
+            return node
+        return self._call(LITERAL, [node, _place(node)], node)
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        node.values = [self.visit(part) if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        return node
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        node.value = self.visit(node.value)
+        return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)

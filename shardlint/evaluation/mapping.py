@@ -128,7 +128,7 @@ def pmap(fun: Any = None, axis_name: Any = None, *, in_axes: Any = 0, out_axes: 
         if len(sizes) != 1:
             raise ValueError(f"pmap over sizes {sorted(sizes)}")
         size = sizes.pop()
-        if size > meshes.machine().devices or (meshes.machine().single and size > 1):
+        if size > meshes.machine().devices:
             raise NotEvaluable("pmap over more devices than there are")
         axis = (axis_name or f"pmap:{next(_numbers)}", size)
         inner = [arg if i in static else _entered(arg, one, axis) for i, (arg, one) in enumerate(zip(args, axes, strict=True))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,10 +19,18 @@ from shardlint.evaluation.python import Nothing
 
 @dataclass(frozen=True)
 class Machine:
-    """What the program runs on: the number of devices. ``single`` makes every mesh one of a single device."""
+    """What the program runs on: the number of devices.
+
+    ``sizes`` are other sizes for the axes of its meshes, by name; then the program may not ask for the number of devices
+    but to make a mesh of them, as the two would not fit.
+    """
 
     devices: int = 8
-    single: bool = False
+    sizes: Mapping[str, int] | None = None
+    made: list[Mesh] = field(default_factory=list, compare=False)
+    """The meshes that were made, as the program wanted them."""
+    asked: list[str] = field(default_factory=list, compare=False)
+    """What was asked about devices."""
 
 
 _machine: ContextVar[Machine] = ContextVar("shardlint_machine", default=Machine())  # noqa: B039 - frozen
@@ -142,8 +150,10 @@ def _made(sizes: Sequence[Any], names: Any, types: Any = None) -> Mesh:
     given = (names,) if isinstance(names, str) else tuple(names)
     if len(numbers) != len(given):
         raise ValueError("a mesh with another number of names than axes")
-    if machine().single:
-        numbers = (1,) * len(numbers)
+    on = machine()
+    on.made.append(Mesh(tuple(sizes), given, types))
+    if on.sizes is not None:
+        numbers = tuple(on.sizes.get(name, number) for name, number in zip(given, numbers, strict=True))
     return Mesh(numbers, given, types)
 
 
@@ -154,7 +164,7 @@ def _make_mesh(axis_shapes: Any, axis_names: Any, *, axis_types: Any = None, dev
 
 @provide("jax.sharding.Mesh")
 def _mesh(devices: Any, axis_names: Any = (), axis_types: Any = None, **options: Any) -> Mesh:
-    return _made(np.shape(devices), axis_names, axis_types)
+    return _made(getattr(devices, "shape", None) or np.shape(devices), axis_names, axis_types)
 
 
 @provide("jax.sharding.AbstractMesh")
@@ -188,13 +198,15 @@ def _get_mesh() -> Mesh:
 @provide("jax.devices")
 @provide("jax.local_devices")
 def _devices(*args: Any, **options: Any) -> list[Device]:
-    return [Device(i) for i in range(_device_count())]
+    machine().asked.append("devices")
+    return [Device(i) for i in range(machine().devices)]
 
 
 @provide("jax.device_count")
 @provide("jax.local_device_count")
 def _device_count(*args: Any) -> int:
-    return 1 if machine().single else machine().devices
+    machine().asked.append("count")
+    return machine().devices
 
 
 provide("jax.process_index")(lambda *args: 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from shardlint.evaluation import (
     annotations,
@@ -27,6 +27,21 @@ _ROOMS = (annotations, control, derivatives, mapping, meshes, optimizers, trees)
 Find = Callable[[str, str], "tuple[str, str, str] | None"]
 """The name, path and source text of a module of the program, for the dotted name by which another module imports it;
 None for one from outside."""
+
+
+Where: TypeAlias = tuple[str, guards.Place]
+"""A place in a file."""
+
+
+class Written(int):
+    """A number as it is written in the program: it knows where, until something is computed of it."""
+
+    where: Where
+
+    def __new__(cls, value: int, where: Where) -> Written:
+        made = super().__new__(cls, value)
+        made.where = where
+        return made
 
 
 class Missing:
@@ -53,10 +68,12 @@ class Module:
 
 
 class World:
-    """All that a program is while it is evaluated: its modules, and what they may use."""
+    """All that a program is while it is evaluated: its modules, and what they may use. ``literals`` are other values for
+    numbers that are written in it."""
 
-    def __init__(self, find: Find) -> None:
+    def __init__(self, find: Find, literals: Mapping[Where, int] | None = None) -> None:
         self.find = find
+        self.literals = literals or {}
         self.modules: dict[str, Module] = {}
         resolver = guards.Resolver()
         self.resolver = resolver
@@ -110,9 +127,13 @@ class World:
         def star(whole: str, level: int) -> None:
             self._star(module, whole, level)
 
+        def literal(value: int, place: guards.Place) -> int:
+            return self.literals.get((module.path, place)) or Written(value, (module.path, place))
+
         return {
             guarded_code.ATTRIBUTE: self.attribute, guarded_code.SET: self.builtins.set_attribute,
             guarded_code.NOTE: guards.note, guarded_code.OPERATOR: guards.operate, guarded_code.TICK: guards.tick,
+            guarded_code.LITERAL: literal,
             guarded_code.IMPORT: load, guarded_code.STAR: star, "_refuse_": _refuse,
         }  # fmt: skip
 
