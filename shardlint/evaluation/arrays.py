@@ -14,6 +14,7 @@ from shardlint.evaluation.outside import KNOWN, guarded, provide
 from shardlint.evaluation.python import methods
 from shardtypes.semantics import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import DType, asarray
 from shardtypes.semantics.lowerings.indexing import At
@@ -29,7 +30,7 @@ _SAME = frozenset({"block_until_ready", "copy", "__array__", "copy_to_host_async
 def of_array(array: Array, name: str) -> Any:
     """``array.name``, as a ``jax.Array`` has it."""
     if name == "shape":
-        return array.dims
+        return local_shape(array)
     if name == "ndim":
         return array.rank
     if name == "size":
@@ -55,6 +56,11 @@ def of_array(array: Array, name: str) -> Any:
     if name == "__array__":
         return array.__array__
     return _method(array, name)
+
+
+def local_shape(array: Array) -> tuple[Any, ...]:
+    """The shape, whose sizes know over which axes of devices their dimensions are sharded."""
+    return tuple(plain(size) for size in array.dims)
 
 
 def _method(array: Array, name: str) -> Callable[..., Any]:

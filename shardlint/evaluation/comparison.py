@@ -1,27 +1,27 @@
-"""Is what a program computes on many devices what it computes on one? Decided in numbers, by running it on meshes of
-several sizes.
+"""Is what a program computes on many devices what it computes on one? Decided in numbers, by running it on both.
 
-Every mapped function that is called gives its results on each mesh. Where two meshes agree, the program may be right on
-these; where no two agree, though the arguments do, it is wrong on all but one of them at most.
+Every mapped function that is called gives its results on each mesh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import Place, Run, running
+from shardlint.evaluation.guards import Run, running
 from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.recording import Recorder
+from shardlint.evaluation.relations import TOLERANCE
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import Structure, flatten
 
-TOLERANCE = 1e-6  # of the largest entry; all floats are computed in double precision
 Entry = Callable[[modules.World], Any]
 
 
@@ -31,48 +31,60 @@ class Outcome:
 
     regions: tuple[Region, ...]
     machine: meshes.Machine
+    recorder: Recorder | None
     reason: str = ""
-    trace: tuple[tuple[str, Place, Any], ...] = field(default=(), compare=False)
 
 
-def run(
-    find: modules.Find, entry: Entry, machine: meshes.Machine, steps: int, literals: Mapping[modules.Where, int] | None = None
-) -> Outcome:
-    """Run a program on a machine of devices."""
-    regions: list[Region] = []
-    world = modules.World(find, literals)
-    reason = ""
-    with evaluation(), meshes.on_machine(machine), running(Run(steps)), np.errstate(all="ignore"), observed(regions):
-        try:
-            entry(world)
-        except NotEvaluable as error:
-            reason = error.reason
-        except Exception as error:  # noqa: BLE001 - whatever the program raises
-            reason = f"{type(error).__name__}: {error}"
-    return Outcome(tuple(regions), machine, reason)
+@dataclass(frozen=True)
+class Program:
+    """What is run: the sources, and where it begins."""
+
+    find: modules.Find
+    entry: Entry
+    steps: int
+
+    def run(self, machine: meshes.Machine, record: bool = False, literals: Mapping[Any, int] | None = None) -> Outcome:
+        """Run it on a machine of devices."""
+        regions: list[Region] = []
+        world = modules.World(self.find, literals)
+        recorder = Recorder() if record else None
+        reason = ""
+        with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), observed(regions):
+            try:
+                with np.errstate(all="ignore"):
+                    self.entry(world)
+            except NotEvaluable as error:
+                reason = error.reason
+            except Exception as error:  # noqa: BLE001 - whatever the program raises
+                reason = f"{type(error).__name__}: {error}"
+        return Outcome(tuple(regions), machine, recorder, reason)
 
 
-class observed:
+@contextmanager
+def observed(regions: list[Region]) -> Iterator[None]:
     """Collect the regions that are run in the block."""
-
-    def __init__(self, regions: list[Region]) -> None:
-        self.regions = regions
-
-    def __enter__(self) -> None:
-        mapping.observers.append(self.regions.append)
-
-    def __exit__(self, *args: object) -> None:
-        mapping.observers.remove(self.regions.append)
+    mapping.observers.append(regions.append)
+    try:
+        yield
+    finally:
+        mapping.observers.pop()
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Two results of a mapped function that should be the same: which of its results, and an entry of each."""
+    """An entry in which two values differ that should be the same: ``path`` leads to the array in a tree."""
 
     path: str
     index: tuple[int, ...]
     first: float
     second: float
+
+
+@dataclass(frozen=True)
+class Incomparable:
+    """Why two values cannot be compared."""
+
+    reason: str
 
 
 def paths_of(structure: Structure, path: str = "") -> list[str]:
@@ -84,27 +96,29 @@ def paths_of(structure: Structure, path: str = "") -> list[str]:
 
 
 def numbers_of(leaf: Any) -> Any:
+    """The numbers of an array that all devices hold; None for one that differs between them, or is not known."""
     if isinstance(leaf, Array):
         return None if leaf.value is None or leaf.value.axes else leaf.value.at({})
     return np.asarray(leaf) if isinstance(leaf, (int, float, np.ndarray, np.generic)) else None
 
 
-def difference(first: Any, second: Any) -> Difference | None | str:
-    """The first entry in which two trees differ; None if they agree, a reason if that cannot be told."""
+def differences(first: Any, second: Any) -> list[Difference] | Incomparable:
+    """Where two trees differ: the entry of each array that is furthest apart."""
     a, structure = flatten(first)
     b, other = flatten(second)
     if paths_of(structure) != paths_of(other):
-        return "values of different structure"
+        return Incomparable("values of different structure")
+    found = []
     for path, one, two in zip(paths_of(structure), a, b, strict=True):
         x, y = numbers_of(one), numbers_of(two)
         if x is None or y is None:
-            return f"no numbers at {path}"
+            return Incomparable(f"no numbers at {path}")
         if x.shape != y.shape:
-            return f"different shapes at {path}: {x.shape}, {y.shape}"
-        found = _apart(x, y)
-        if found is not None:
-            return Difference(path, found, complex(x[found]).real, complex(y[found]).real)
-    return None
+            return Incomparable(f"shapes {x.shape} and {y.shape} at {path}")
+        index = _apart(x, y)
+        if index is not None:
+            found.append(Difference(path, index, complex(x[index]).real, complex(y[index]).real))
+    return found
 
 
 def _apart(x: Any, y: Any) -> tuple[int, ...] | None:
@@ -113,43 +127,36 @@ def _apart(x: Any, y: Any) -> tuple[int, ...] | None:
         unequal = np.argwhere(x != y)
         return tuple(int(i) for i in unequal[0]) if len(unequal) else None
     known = np.isfinite(x) & np.isfinite(y)
-    if not np.array_equal(np.isnan(x), np.isnan(y)):
-        return None
     distance = np.where(known, np.abs(x - y), 0)
-    scale = max(float(np.max(np.abs(np.where(known, y, 0)), initial=0)), 1e-30)
+    scale = float(np.max(np.abs(np.where(known, y, 0)), initial=0))
     if float(np.max(distance, initial=0)) <= TOLERANCE * scale:
         return None
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(distance)), distance.shape))
 
 
-@dataclass(frozen=True)
-class Refutation:
-    """A mapped function whose results differ on all meshes."""
-
-    region: Region
-    number: int
-    meshes: tuple[Mapping[str, int], ...]
-    difference: Difference
+def sizes_of(outcome: Outcome) -> dict[str, int]:
+    """The axes of all meshes that a program made, with the sizes that it wanted."""
+    return {name: int(size) for mesh in outcome.machine.made for name, size in zip(mesh.axis_names, mesh.sizes, strict=True)}
 
 
-def compare(outcomes: Sequence[Outcome]) -> Refutation | str:
-    """The first mapped function that no two runs agree on, or why there is none."""
-    count = min(len(outcome.regions) for outcome in outcomes)
-    if not count:
-        return "no mapped function is called: " + "; ".join(outcome.reason for outcome in outcomes)
-    for k in range(count):
-        regions = [outcome.regions[k] for outcome in outcomes]
-        inputs = [difference(regions[0].arguments, region.arguments) for region in regions[1:]]
-        if any(inputs):
-            return f"call {k}: the arguments differ: {next(filter(None, inputs))}"
-        apart = []
-        for i, one in enumerate(regions):
-            for two in regions[i + 1 :]:
-                apart.append(difference(one.results, two.results))
-        if any(isinstance(found, str) for found in apart):
-            return str(next(found for found in apart if isinstance(found, str)))
-        if all(isinstance(found, Difference) for found in apart):
-            first = apart[0]
-            assert isinstance(first, Difference)
-            return Refutation(regions[0], k, tuple(region.mesh.shape for region in regions), first)
-    return ""
+def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference] | Incomparable | None:
+    """The first call of a mapped function whose results differ though its arguments agree.
+
+    A negative number stands for what was computed between that call and the one before.
+    """
+    for k, (region, twin) in enumerate(zip(one.regions, other.regions, strict=False)):
+        given = differences(region.arguments, twin.arguments)
+        if isinstance(given, Incomparable):
+            return given
+        if given:
+            return -k, given[0]
+        results = differences(region.results, twin.results)
+        if isinstance(results, Incomparable):
+            return results
+        if results:
+            return k, results[0]
+    if len(one.regions) != len(other.regions):
+        return Incomparable(one.reason or other.reason or "another number of mapped functions is called")
+    return None
+
+

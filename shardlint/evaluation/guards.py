@@ -6,12 +6,15 @@ import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardtypes.semantics.array import Array
+
+if TYPE_CHECKING:
+    from shardlint.evaluation.recording import Recorder
 
 Place: TypeAlias = tuple[int, int, int, int]
 """Line, column, end line and end column of an expression, as ``ast`` counts them."""
@@ -24,10 +27,7 @@ class Run:
     """One evaluation: the steps that are left, and what was computed where, in order."""
 
     steps: int
-    path: str = ""
-    record: Callable[[str, Place, Any], None] | None = None
-    depth: int = 0
-    made: int = field(default=0)
+    recorder: Recorder | None = None
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)
@@ -101,12 +101,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def operate(place: Place, name: str, left: Any, right: Any) -> Any:
+def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     """``left op right``, within bounds."""
     if not isinstance(left, Array) and not isinstance(right, Array):
         _bounded(name.rstrip("="), left, right)
         return _OPERATORS[name](left, right)
-    return note(place, _OPERATORS[name](left, right))
+    return note(path, place, _OPERATORS[name](left, right))
 
 
 def _bounded(name: str, left: Any, right: Any) -> None:
@@ -132,9 +132,7 @@ def _digits(text: str) -> list[str]:
     return "".join(c if c.isdigit() else " " for c in text).split()
 
 
-def note(place: Place, value: Any) -> Any:
+def note(path: str, place: Place, value: Any) -> Any:
     """Remember what an expression gave, where that is asked for."""
     run = _run.get()
-    if run is not None and run.record is not None and isinstance(value, (Array, tuple, list, dict)):
-        run.record(run.path, place, value)
-    return value
+    return value if run is None or run.recorder is None else run.recorder.note((path, place), value)

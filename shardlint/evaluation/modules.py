@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -132,7 +133,8 @@ class World:
 
         return {
             guarded_code.ATTRIBUTE: self.attribute, guarded_code.SET: self.builtins.set_attribute,
-            guarded_code.NOTE: guards.note, guarded_code.OPERATOR: guards.operate, guarded_code.TICK: guards.tick,
+            guarded_code.NOTE: functools.partial(guards.note, module.path),
+            guarded_code.OPERATOR: functools.partial(guards.operate, module.path), guarded_code.TICK: guards.tick,
             guarded_code.LITERAL: literal,
             guarded_code.IMPORT: load, guarded_code.STAR: star, "_refuse_": _refuse,
         }  # fmt: skip

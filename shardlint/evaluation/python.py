@@ -24,8 +24,9 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import LARGE, MARK, NAMES, Resolver, is_users
 from shardlint.evaluation.outside import Outside, provide
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.local_sizes import whole
 
-_PLAIN = """abs all any bool bytes callable chr complex dict divmod enumerate filter float frozenset hash hex id int iter
+_PLAIN = """abs all any bool bytes callable chr complex dict divmod enumerate filter float frozenset hash hex id iter
 len map max min next object oct ord pow range repr reversed round set slice sorted str sum zip
 property classmethod staticmethod super
 ArithmeticError AssertionError AttributeError Exception FileNotFoundError FloatingPointError ImportError IndexError
@@ -67,6 +68,13 @@ class _Sequence(type):
 
     def __mro_entries__(cls, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return (cls.plain,)
+
+
+class _Int(_Sequence):
+    """``int``, which keeps what is known of local sizes."""
+
+    def __call__(cls, *args: Any) -> Any:
+        return whole(args[0]) if len(args) == 1 else int(*args)
 
 
 def _is_instance(value: Any, classes: Any) -> bool:
@@ -116,6 +124,7 @@ class Builtins:
         names.update({name: _closed(name) for name in
                       "open eval exec compile __import__ globals locals input breakpoint vars dir".split()})  # fmt: skip
         names.update(
+            int=_Int("int", (), {"plain": int}),
             list=_Sequence("list", (), {"plain": list}), tuple=_Sequence("tuple", (), {"plain": tuple}),
             bytearray=_closed("bytearray"), memoryview=_closed("memoryview"),
             print=_silent, isinstance=_is_instance, type=_type, getattr=self._get, hasattr=self._has,

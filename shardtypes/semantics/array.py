@@ -23,7 +23,9 @@ class Array:
     ``shape`` is None where the rank is not known. ``relations`` say, in manual code, how what the devices hold is
     related to what one device would have computed; None outside of manual code. ``value`` are numbers on simulated
     devices. ``node`` tells how it was computed, while a gradient is to be taken, and ``output`` which of the results it
-    is. ``varying`` are, under
+    is. ``own`` are the mesh axes on whose devices it is meant to differ, or to depend on their number: by a key of each
+    device's own, or a capacity computed from a local size. ``sources`` are the recorded values that it was computed
+    from, where values are recorded. ``varying`` are, under
     ``check_vma=True``, the mesh axes, with their sizes, that its type varies over; None where JAX does not keep track
     of them.
     """
@@ -36,6 +38,8 @@ class Array:
     node: Node | None = None
     output: int = 0
     varying: frozenset[tuple[str, int]] | None = None
+    own: frozenset[str] = frozenset()
+    sources: frozenset[int] = frozenset()
 
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves its operators to ours
 

@@ -11,7 +11,9 @@ class _Lazy(ModuleType):
     """Stands for a module until one of its names is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(self.__name__), name)
+        value = getattr(importlib.import_module(self.__name__), name)
+        setattr(self, name, value)  # from now on an attribute like others
+        return value
 
 
 if TYPE_CHECKING:

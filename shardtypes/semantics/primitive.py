@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -70,6 +70,7 @@ class Primitive:
     relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None
     simulate: Callable[..., Any] | None
     vary: Vary | None
+    own: Callable[[Sequence[Array], Params], frozenset[str]]
 
     @property
     def several(self) -> bool:
@@ -105,15 +106,21 @@ def declare(
     relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None = None,
     simulate: Callable[..., Any] | None = None,
     vary: Vary | None = None,
+    own: Callable[[Sequence[Array], Params], frozenset[str]] | None = None,
 ) -> Primitive:
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
     operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
-    part: the relations of the results, their numbers, and the mesh axes that their types vary over.
+    part: the relations of the results, their numbers, and the mesh axes that their types vary over. ``own`` tells for
+    which axes a result is meant to be each device's own.
     """
     shape, dtype = shape or shape_of_letters, dtype or dtype_of_first
     return _kept(
-        Primitive(name, letters, values, shape, dtype, evaluate, pull, 1, relate, simulate, vary)
+        Primitive(name, letters, values, shape, dtype, evaluate, pull, 1, relate, simulate, vary, own or _nobodys)
     )
+
+
+def _nobodys(operands: Sequence[Array], params: Params) -> frozenset[str]:
+    return frozenset()
 
 
 def declare_several(
@@ -130,7 +137,7 @@ def declare_several(
     """Declare a primitive that gives several arrays; ``results`` is their number."""
     shape = shape or shape_of_letters
     return _kept(
-        SeveralPrimitive(name, letters, values, shape, dtype, evaluate, pull, results, None, None, None)
+        SeveralPrimitive(name, letters, values, shape, dtype, evaluate, pull, results, None, None, None, _nobodys)
     )
 
 
@@ -153,12 +160,22 @@ def apply(primitive: Primitive, operands: Sequence[Array], params: Params) -> tu
     relations = _relations(primitive, operands, params, letters, count)
     values = _values(primitive, operands, params, count)
     varying = _varying(primitive, operands, params)
+    own = _united(operand.own for operand in operands) | primitive.own(operands, params)
+    sources = _united(operand.sources for operand in operands)
     results = [
-        Array(shapes[i], kinds[i], _weak(operands), relations[i], values[i], varying=varying) for i in range(count)
+        Array(shapes[i], kinds[i], _weak(operands), relations[i], values[i], varying=varying, own=own, sources=sources)
+        for i in range(count)
     ]
     if any(operand.node is not None for operand in operands):
         results = _recorded(primitive, operands, params, results)
     return tuple(results)
+
+
+_T = TypeVar("_T")
+
+
+def _united(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
+    return frozenset[_T]().union(*(one for one in sets if one))
 
 
 def _letters(primitive: Primitive, operands: Sequence[Array], params: Params) -> Letters | None:

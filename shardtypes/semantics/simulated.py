@@ -107,12 +107,25 @@ def on_devices(
     function: Callable[..., Sequence[Numbers]], operands: Sequence[Simulated], results: int
 ) -> tuple[Simulated, ...]:
     """Evaluate a function on each device's operands."""
-    axes = merged([operand.axes for operand in operands])
-    names = [name for name, _ in axes]
+    axes = merged([operand.axes for operand in operands if operand.axes])
+    count = 1
+    for _, size in axes:
+        count *= size
+    aligned = [_aligned(operand, axes, count) for operand in operands]
     found: list[list[Numbers]] = [[] for _ in range(results)]
-    for at in _positions(axes):
-        position = dict(zip(names, at, strict=True))
-        given = [operand.at(position) for operand in operands]
-        for kept, result in zip(found, function(*given), strict=True):
+    for i in range(count):
+        made = function(*[parts[i] for parts in aligned])
+        for kept, result in zip(found, made, strict=True):
             kept.append(np.asarray(result))
     return tuple(Simulated(axes, tuple(parts)) for parts in found)
+
+
+def _aligned(value: Simulated, axes: tuple[Axis, ...], count: int) -> Sequence[Numbers]:
+    """What each device along some axes holds, in order."""
+    parts = [np.asarray(part) for part in value.parts]
+    if value.axes == axes:
+        return parts
+    if not value.axes:
+        return parts * count
+    names = [name for name, _ in axes]
+    return [value.at(dict(zip(names, at, strict=True))) for at in _positions(axes)]

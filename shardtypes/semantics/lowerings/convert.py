@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from shardtypes.semantics import dtypes
 from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
+from shardtypes.semantics.local_sizes import capacity_axes
 from shardtypes.semantics.lowerings.registry import Unsupported
 from shardtypes.semantics.primitives.elementwise import convert_element_type, truncate
 from shardtypes.semantics.primitives.structure import broadcast_in_dim, concatenate, expand_dims
@@ -77,7 +78,8 @@ def _array_of(x: Any) -> Array:
         return _of_numpy(x)
     if isinstance(x, (bool, int, float, complex)):
         kind = next(name for cls, name in _PYTHON.items() if isinstance(x, cls))
-        return Array((), kind, not isinstance(x, bool), value=Simulated.everywhere(x))
+        own = capacity_axes(x)
+        return Array((), kind, not isinstance(x, bool), value=Simulated.everywhere(x), own=own)
     if hasattr(x, "__jax_array__"):
         return _array_of(x.__jax_array__())
     if isinstance(x, (list, tuple)):

@@ -9,6 +9,7 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
+from shardtypes.semantics.local_sizes import gathered, sharded
 from shardtypes.semantics.primitive import evaluating, Primitive, Pull, Values, declare
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.relation import (
@@ -168,6 +169,10 @@ def _count(axes: Sequence[Axis]) -> int:
     return total
 
 
+def _names(params: Params) -> frozenset[str]:
+    return frozenset(name for name, _ in params["axes"])
+
+
 def _group_size(params: Params) -> int:
     return len(params["groups"][0]) if params["groups"] else _count(params["axes"])
 
@@ -179,7 +184,7 @@ def _gathered_shape(operands: Sequence[Array], params: Params, letters: Letters 
         sizes.insert(at, count)
     else:
         size = sizes[at]
-        sizes[at] = None if size is None else size * count
+        sizes[at] = None if size is None else gathered(size * count, _names(params))
     return [tuple(sizes)]
 
 
@@ -240,7 +245,7 @@ def _scattered_shape(operands: Sequence[Array], params: Params, letters: Letters
         del sizes[at]
     else:
         size = sizes[at]
-        sizes[at] = None if size is None else size // count
+        sizes[at] = None if size is None else sharded(size // count, _names(params))
     return [tuple(sizes)]
 
 
@@ -300,9 +305,9 @@ def _exchanged_shape(operands: Sequence[Array], params: Params, letters: Letters
     sizes = list(operands[0].dims)
     count, apart, together = _group_size(params), params["split_axis"], params["concat_axis"]
     first = sizes[apart]
-    sizes[apart] = None if first is None else first // count
+    sizes[apart] = None if first is None else sharded(first // count, _names(params))
     second = sizes[together]
-    sizes[together] = None if second is None else second * count
+    sizes[together] = None if second is None else gathered(second * count, _names(params))
     return [tuple(sizes)]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters, fresh
+from shardtypes.semantics.local_sizes import gathered, sharded
 from shardtypes.semantics.primitive import Values, declare
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import div, number
@@ -81,7 +82,8 @@ restack = declare(
 def _local(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     size = sizes[params["dimension"]]
-    sizes[params["dimension"]] = None if size is None else size // params["axis"][1]
+    name, count = params["axis"]
+    sizes[params["dimension"]] = None if size is None else sharded(size // count, frozenset({name}))
     return [tuple(sizes)]
 
 
@@ -106,7 +108,8 @@ shard = declare(
 def _global(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     size = sizes[params["dimension"]]
-    sizes[params["dimension"]] = None if size is None else size * params["axis"][1]
+    name, count = params["axis"]
+    sizes[params["dimension"]] = None if size is None else gathered(size * count, frozenset({name}))
     return [tuple(sizes)]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
+from shardtypes.semantics.local_sizes import axes_of
 from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.primitive import Values, declare
 from shardtypes.semantics.primitives.structure import plain
@@ -78,7 +79,16 @@ def _split_shape(operands: Sequence[Array], params: Params, letters: Letters | N
 
 _DRAWN = Values(degrees=(None, None))
 
-random_bits = declare("random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits)
+def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
+    """What is drawn with a key of each device's own, or for a local size, depends on the number of devices."""
+    value = operands[0].value
+    varying = frozenset[str]() if value is None else frozenset(name for name, _ in value.axes)
+    return varying | axes_of(*params["shape"])
+
+
+random_bits = declare(
+    "random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits, own=_of_each
+)
 random_split = declare("random_split", letters=_keys_of_shape, shape=_split_shape, values=_DRAWN, evaluate=_split)
 random_fold_in = declare(
     "random_fold_in",

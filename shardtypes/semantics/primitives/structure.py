@@ -8,6 +8,7 @@ from typing import Any
 from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
+from shardtypes.semantics.local_sizes import capacity_axes
 from shardtypes.semantics.letters import Factors, Letters, fresh, names
 from shardtypes.semantics.primitive import Values, declare
 
@@ -34,8 +35,14 @@ def _counted(*, shape: Sequence[int], dimension: int, dtype: str) -> Any:
     return held(np.broadcast_to(np.arange(shape[dimension]).reshape(sizes), shape), dtype)
 
 
+def _of_capacity(operands: Sequence[Array], params: Params) -> frozenset[str]:
+    """What has a capacity in its shape depends on the number of devices."""
+    return capacity_axes(*params["shape"])
+
+
 iota = declare(
     "iota",
+    own=_of_capacity,
     letters=lambda operands, params: Letters((), (fresh("n", len(params["shape"])),)),
     shape=_shape_given,
     dtype=lambda operands, params: [params["dtype"]],
@@ -76,7 +83,7 @@ def _pull_broadcast(
 
 
 broadcast_in_dim = declare(
-    "broadcast_in_dim", letters=_broadcast_letters, shape=_shape_given, values=_MOVED, evaluate=_broadcast,
+    "broadcast_in_dim", own=_of_capacity, letters=_broadcast_letters, shape=_shape_given, values=_MOVED, evaluate=_broadcast,
     pull=_pull_broadcast,
 )  # fmt: skip
 
@@ -408,7 +415,7 @@ def _pull_slice(
 
 
 slice_ = declare(
-    "slice", letters=_slice_letters, shape=_sliced_shape, values=_MOVED, evaluate=_sliced, pull=_pull_slice
+    "slice", own=lambda operands, params: capacity_axes(*params["limit_indices"]), letters=_slice_letters, shape=_sliced_shape, values=_MOVED, evaluate=_sliced, pull=_pull_slice
 )
 
 
