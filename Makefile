@@ -2,7 +2,7 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck test test-default test-second oracle demo clean
+.PHONY: help env second-env lint typecheck check test test-default test-second test-sdist oracle demo clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
@@ -13,8 +13,10 @@ CASES ?= 5000
 
 help:
 	@echo 'make demo     run the linter, the mypy plugin and pytest --shardtypes on the example models'
+	@echo 'make check    for every day: lint, types, and the tests of what changed since the main branch'
 	@echo 'make test     lint, type-check and test, on the default Python and on a second one if there is one'
 	@echo 'make lint     ruff and strict mypy over the sources'
+	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
 	@echo 'make oracle   the op models against JAX itself, over many more random programs'
 	@echo 'make clean    remove the environments and caches'
 
@@ -35,6 +37,10 @@ typecheck: env
 	@echo '== mypy =='
 	@$(BIN)/mypy
 
+check: lint
+	@tests=$$($(BIN)/python scripts/choose_tests.py) && echo "== tests: $$(echo $$tests | tr '\n' ' ')==" && \
+	$(BIN)/python -m pytest -q -n $(WORKERS) $$tests
+
 test: lint
 	@$(MAKE) --no-print-directory test-default
 	@$(MAKE) --no-print-directory test-second
@@ -50,6 +56,12 @@ test-second: second-env
 	else \
 	    echo '== no second Python (3.12 or 3.13) on the PATH or under pyenv: tests ran on one only =='; \
 	fi
+
+test-sdist: env
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	$(BIN)/python -m hatchling build -t sdist -d "$$folder" >/dev/null && \
+	tar -xzf "$$folder"/*.tar.gz -C "$$folder" --strip-components 1 && cd "$$folder" && \
+	"$(CURDIR)/$(BIN)/python" -m pytest -q -n $(WORKERS) $(TESTS)
 
 oracle: env
 	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang \

@@ -1,8 +1,8 @@
 """How fast the linter is: cold, warm and after an edit, beside libcst's parse of the same files, and beside its peers.
 
 Usage: ``python -m benchmarks.lint_speed [PATHS…] [--peers ENVIRONMENT]``. Times are seconds of CPU of one process with
-one job, so that other work on the machine does not show; the best of ``--rounds``. The files are copied under new names
-until there are enough lines. Python keeps its bytecode, as it does for users: where the environment says otherwise
+one job, medians of ``--rounds`` in which all take turns (``benchmarks/timing.py``). The files are copied under new
+names until there are enough lines. Python keeps its bytecode, as it does for users: where the environment says else
 (``PYTHONDONTWRITEBYTECODE``) that is taken out, and a first run that is not counted writes it.
 """
 
@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.mutation.translate import translate
+from benchmarks.timing import commands_in_turns, processor_seconds, share
 
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 _PARSE = """
@@ -75,8 +76,6 @@ def _copy(sources: Sequence[Path], folder: Path, copies: int, form: str = "") ->
 
 def _report(folder: Path, lines: int, options: argparse.Namespace) -> None:
     lint = [sys.executable, "-m", "shardlint", "--jobs", "1", "--exit-zero", "."]
-    parse = min(float(_said([sys.executable, "-c", _PARSE], folder)) for _ in range(options.rounds))
-    start = _best(options.rounds, lambda: _cpu([*lint[:-1], "--no-cache", "--version"], folder))
 
     def cold() -> float:
         shutil.rmtree(folder / ".shardlint_cache", ignore_errors=True)
@@ -88,15 +87,24 @@ def _report(folder: Path, lines: int, options: argparse.Namespace) -> None:
         return _cpu(lint, folder)
 
     cold()  # writes bytecode
-    first = _best(options.rounds, cold)
-    warm = _best(options.rounds, lambda: _cpu(lint, folder))
-    edit = _best(options.rounds, edited)
+    times = commands_in_turns(
+        {
+            "parse": lambda: float(_said([sys.executable, "-c", _PARSE], folder)),
+            "start": lambda: _cpu([*lint[:-1], "--no-cache", "--version"], folder),
+            "cold": cold,
+            "warm": lambda: _cpu(lint, folder),
+            "edited": edited,
+        },
+        options.rounds,
+    )
+    parse, start, first, warm, edit = (statistics.median(each) for each in times.values())
+    of_parse, of_cold = share(times["cold"], times["parse"]), share(times["edited"], times["cold"])
     print(f"{lines} lines in {len(list(folder.glob('*.py')))} files")
     print(f"  libcst parses them in    {parse:7.2f} s  {lines / parse:8.0f} lines/s")
-    print(f"  cold                     {first:7.2f} s  {lines / first:8.0f} lines/s  {first / parse:5.2f} of the parse")
+    print(f"  cold                     {first:7.2f} s  {lines / first:8.0f} lines/s  {of_parse:5.2f} of the parse")
     print(f"  warm                     {warm:7.2f} s")
-    print(f"  one file edited          {edit:7.2f} s  {100 * edit / first:7.0f}% of cold")
-    print(f"  start of the program     {start:7.2f} s")
+    print(f"  one file edited          {edit:7.2f} s  {100 * of_cold:7.0f}% of cold")
+    print(f"  start of the program     {start:7.2f} s", flush=True)
 
 
 def _peers(sources: Sequence[Path], options: argparse.Namespace) -> None:
@@ -104,27 +112,21 @@ def _peers(sources: Sequence[Path], options: argparse.Namespace) -> None:
         "pyrefly": [f"{options.peers}/bin/pyrefly", "check", "--threads", "1"],
         "jaxtyc": [f"{options.peers}/bin/jaxtyc", "check", "--format", "concise", "."],
     }
-    for name, command in commands.items():
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            lines = _copy(sources, folder, options.copies, name)
+    with tempfile.TemporaryDirectory() as place:
+        folders = {name: Path(place, name) for name in commands}
+        lines = {}
+        for name, folder in folders.items():
+            folder.mkdir()
+            lines[name] = _copy(sources, folder, options.copies, name)
             (folder / "pyrefly.toml").write_text(f'python-interpreter-path = "{options.peers}/bin/python"\n')
-            spent = _best(options.rounds, lambda c=command, f=folder: _cpu(c, f))  # type: ignore[misc]  # a default binds the loop variable
-            print(f"{name}: {spent:.2f} s, {lines / spent:.0f} lines/s")
-
-
-def _best(rounds: int, measure: Callable[[], float]) -> float:
-    return min(measure() for _ in range(rounds))
+        cases = {name: (lambda n=name: _cpu(commands[n], folders[n])) for name in commands}
+        for name, spent in commands_in_turns(cases, options.rounds).items():
+            seconds = statistics.median(spent)
+            print(f"{name}: {seconds:.2f} s, {lines[name] / seconds:.0f} lines/s")
 
 
 def _cpu(command: Sequence[str], folder: Path) -> float:
-    """Seconds of CPU that a command takes."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, env=_ENVIRONMENT
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return processor_seconds(command, folder, _ENVIRONMENT)
 
 
 def _said(command: Sequence[str], folder: Path) -> str:

@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.op_coverage import LIBRARIES
-from shardlint import files, messages
-from shardlint.config import Config
+from shardlint import decoding, messages, notebooks
+from shardlint.discovery import Discovery
 
 _COUNTED = re.compile(r" *(\d+) (.+)")
 _WITHOUT_A_MODEL = messages.unmodelled("")
+#: What every run says of itself at its end.
+_NOTE = re.compile(r"^shardlint: (?:\d+ files? checked|not checked: )")
 _CUT_OFF = messages.cut_off("", "").partition(":")[0]
 
 
@@ -48,6 +50,7 @@ class Result:
     unmodelled: dict[str, int] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -92,13 +95,13 @@ def check(checkout: Path, jobs: int = 1, timeout: float = 1800, context: int = 4
     for line in err.splitlines():
         _read_statistics(line, result)
     for finding in result.findings:
-        finding["context"] = _context(checkout / finding["path"], finding["line"], finding["end_line"], context)
+        finding["context"] = _context(checkout / finding["path"], finding, context)
     return result
 
 
 def _size(checkout: Path) -> tuple[int, int]:
     count = lines = 0
-    for path in files.discover([str(checkout)], Config(root=checkout.absolute())):
+    for path in Discovery().walk(checkout.absolute()):
         count += 1
         try:
             lines += path.read_bytes().count(b"\n")
@@ -151,6 +154,9 @@ def _wait(process: subprocess.Popen[bytes], end: float) -> resource.struct_rusag
 def _read_statistics(line: str, result: Result) -> None:
     """A line of standard error: a count of ``--statistics``, or a complaint of the linter."""
     counted = _COUNTED.fullmatch(line)
+    if _NOTE.search(line):
+        result.notes.append(line)
+        return
     if counted is None:
         if line.strip():
             result.complaints.append(line)
@@ -162,11 +168,13 @@ def _read_statistics(line: str, result: Result) -> None:
         result.cut[text.removeprefix(f"{_CUT_OFF}: ")] = count
 
 
-def _context(path: Path, first: int, last: int, around: int) -> list[str]:
+def _context(path: Path, finding: dict[str, Any], around: int) -> list[str]:
+    first, last, cell = finding["line"], finding["end_line"], finding["cell"]
     try:
-        text = path.read_bytes().decode("utf-8", "replace").splitlines()
+        source = path.read_bytes()
     except OSError as error:
         return [f"(not readable: {error})"]
+    text = notebooks.read(source, path.name).lines(source, cell) if cell else decoding.lines(decoding.decoded(source))
     shown = range(max(1, first - around), min(len(text), last + around) + 1)
     return [f"{'>' if first <= number <= last else ' '}{number:5} {text[number - 1]}" for number in shown]
 
@@ -198,6 +206,7 @@ def render(results: Sequence[Result]) -> str:
         if not (result.findings or result.complaints or result.cut):
             continue
         text += ["", f"## {Path(result.checkout).resolve().name}"]
+        text += ["", *result.notes]
         if result.complaints:
             text += ["", "The linter failed:", "", *_block(result.complaints)]
         for finding in result.findings:

@@ -1,9 +1,9 @@
 """What ``--shardtypes`` costs over thousands of tests: time per test, and memory that is not given back.
 
-Usage: ``python benchmarks/pytest_memory.py [TESTS]``. The tests call annotated functions of a package with sizes that
+Usage: ``python -m benchmarks.pytest_memory [TESTS]``. The tests call annotated functions of a package with sizes that
 change, eagerly, under ``jit``, inside ``shard_map`` and on meshes; every tenth of them defines an annotated function of
 its own. They run in one process without the plugin, then with it; the resident memory is read after each tenth of the
-tests. What JAX itself keeps for each new shape is in both columns.
+tests, and the processor's time that these took. What JAX itself keeps for each new shape is in both columns.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.callspec.params['n'])
 
 def pytest_runtest_logfinish(nodeid):
-    seen.append(time.perf_counter())
+    seen.append(time.process_time())
     if len(seen) % {step} == 0:
         with open(os.environ['MEASURED'], 'a') as file:
             file.write(json.dumps([len(seen), resident(), seen[-1] - seen[-{step}]]) + '\\n')

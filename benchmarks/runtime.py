@@ -1,16 +1,17 @@
-"""What a check costs at run time, beside its peers: one process, rounds interleaved, best round of each.
+"""What a check costs at run time, beside its peers, in one process.
 
-Usage: ``python benchmarks/runtime.py``, in an environment with jaxtyping, beartype, typeguard and chex. Times are
-microseconds a call of a function of three arrays. Ends with status 1 where a cost exceeds its bound.
+Usage: ``python -m benchmarks.runtime``, in an environment with jaxtyping, beartype, typeguard and chex. Times are the
+thread's microseconds a call of a function of three arrays, as ``benchmarks/timing.py`` takes them. Ends with status 1
+where a cost exceeds its bound.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import statistics
 import sys
 import tempfile
-import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ from jax.sharding import AxisType
 from jaxtyping import Float
 
 import shardtypes
+from benchmarks.timing import Rounds, added, in_turns, share
 from shardtypes import f32
 
 shardtypes.register_with_typeguard()
@@ -137,6 +139,7 @@ def by_typeguard_sharded(x: f32["B/d M"], w: f32["M F/t"], b: f32["F/t"]) -> f32
 SHARDED = {**FUNCTIONS, "shardtypes": ours_sharded, "typeguard + shardtypes": by_typeguard_sharded}
 del SHARDED["shardtypes, import hook"]
 
+ROUNDS = 31
 # What a call may add: (title, which, at most this share, of what this one adds).
 BOUNDS = [
     ("an eager call", "shardtypes", 1 / 5, BEARTYPE),
@@ -153,35 +156,24 @@ BOUNDS = [
 ]
 
 
-def measure(cases: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dict[str, float]:
-    """The microseconds that one call takes, in the best of the rounds: others are disturbed."""
-    times: dict[str, list[float]] = {name: [] for name in cases}
-    for case in cases.values():
-        case()
-    for _ in range(rounds):
-        for name, case in cases.items():
-            start = time.perf_counter()
-            for _ in range(calls):
-                case()
-            times[name].append((time.perf_counter() - start) / calls * 1e6)
-    return {name: min(each) for name, each in times.items()}
-
-
-def report(title: str, times: dict[str, float], baseline: str | None) -> bool:
+def report(title: str, times: Rounds, baseline: str | None) -> bool:
     """Print times, what each adds to the baseline, and its bounds. Returns whether these are kept."""
-    base = times[baseline] if baseline else 0.0
+    base = times[baseline] if baseline else [0.0] * len(next(iter(times.values())))
     kept = True
     print(f"\n{title}")
     for name, spent in times.items():
-        added = spent - base
-        line = f"  {name:24}{spent:12.2f} µs   adds {added:12.2f} µs"
-        for of, which, share, peer in BOUNDS:
+        line = f"  {name:24}{_micro(statistics.median(spent))}   adds {_micro(added(spent, base))}"
+        for of, which, most, peer in BOUNDS:
             if (of, which) == (title, name):
-                found = added / (times[peer] - base)
-                kept = kept and found <= share
-                line += f"   {found:5.3f} of {peer}, at most {share:.3f}{'' if found <= share else ': EXCEEDED'}"
+                found = share(spent, times[peer], base)
+                kept = kept and found <= most
+                line += f"   {found:5.3f} of {peer}, at most {most:.3f}{'' if found <= most else ': EXCEEDED'}"
         print(line)
     return kept
+
+
+def _micro(seconds: float) -> str:
+    return f"{seconds * 1e6:12.2f} µs"
 
 
 def all_check(arguments: tuple[Any, ...]) -> None:
@@ -203,11 +195,11 @@ def main() -> int:
     versions = f"Python {sys.version.split()[0]}, JAX {jax.__version__}, jaxtyping {jaxtyping.__version__}"
     print(f"{versions}, beartype {beartype.__version__}, chex {chex.__version__}")
     eager = {name: (lambda f=f: f(*arguments)) for name, f in FUNCTIONS.items()}
-    kept = report("an eager call", measure(eager, 30, 300), "bare")
+    kept = report("an eager call", in_turns(eager, ROUNDS, 300), "bare")
     kept &= report("a call in a trace", measure_traced(arguments), "bare")
     kept &= report("an eager call on a mesh, axes in annotations", measure_sharded(), "bare")
     compiled = {name: calling(f, arguments) for name, f in FUNCTIONS.items()}
-    kept &= report("a compiled call", measure(compiled, 100, 100), None)
+    kept &= report("a compiled call", in_turns(compiled, 5 * ROUNDS, 300), None)
     doors = {
         "shardtypes": (shardtypes.typechecked, ours.__wrapped__),
         "typeguard": (typeguard.typechecked, ours.__wrapped__),
@@ -216,28 +208,28 @@ def main() -> int:
     decorating = {
         name: (lambda door=door, f=f: [door(copy_of(f)) for _ in range(200)]) for name, (door, f) in doors.items()
     }
-    kept &= report("decorating 200 functions", measure(decorating, 3, 1), None)
+    kept &= report("decorating 200 functions", in_turns(decorating, ROUNDS, 1), None)
     return 0 if kept else 1
 
 
-def measure_traced(arguments: tuple[Any, ...]) -> dict[str, float]:
-    """As ``measure``, of calls with traced arguments, inside one trace."""
-    found: dict[str, float] = {}
+def measure_traced(arguments: tuple[Any, ...]) -> Rounds:
+    """Calls with traced arguments, inside one trace."""
+    found: Rounds = {}
 
     def traced(*values: Any) -> None:
-        found.update(measure({name: (lambda f=f: f(*values)) for name, f in FUNCTIONS.items()}, 30, 100))
+        found.update(in_turns({name: (lambda f=f: f(*values)) for name, f in FUNCTIONS.items()}, ROUNDS, 100))
 
     jax.make_jaxpr(traced)(*arguments)
     return found
 
 
-def measure_sharded() -> dict[str, float]:
-    """As ``measure``, of arrays on a mesh of eight devices."""
+def measure_sharded() -> Rounds:
+    """Calls with arrays on a mesh of eight devices."""
     mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
     with jax.set_mesh(mesh):
         types_ = f32["8/d 4"], f32["4 12/t"], f32["12/t"]
         values = [shardtypes.shard(jnp.ones(shape), t) for shape, t in zip([(8, 4), (4, 12), 12], types_, strict=True)]
-        return measure({name: (lambda f=f: f(*values)) for name, f in SHARDED.items()}, 30, 200)
+        return in_turns({name: (lambda f=f: f(*values)) for name, f in SHARDED.items()}, ROUNDS, 200)
 
 
 def calling(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Any]:

@@ -11,7 +11,7 @@ from shardtypes.dtypes import ArrayType, anydtype
 from shardtypes.errors import ShapeError
 from shardtypes.manual_check import check_type_of
 from shardtypes.scopes import Scope, Site
-from shardtypes.typeguard_door import register_with_typeguard
+from shardtypes.typeguard_plugin import register_with_typeguard
 
 
 def assert_sharding(value: Any, expected: Any) -> None:

@@ -30,4 +30,7 @@ echo "== setting up $directory with $("$python" --version) =="
 pip() { "$directory/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
 pip install --upgrade 'pip>=25.1' # the first to read dependency groups
 pip install --editable '.[all]' --group dev
+# typeguard's own tests, which have to pass beside our annotations too: only its source distribution has them.
+typeguard=$("$directory/bin/python" -c 'import importlib.metadata as m; print(m.version("typeguard"))')
+pip download --no-deps --no-binary :all: --dest "$directory/typeguard" "typeguard==$typeguard"
 echo "$made_from" >"$stamp"

@@ -13,13 +13,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 from shardlint import config as configuration
-from shardlint import files, fixing, messages
+from shardlint import decoding, fixing, messages
 from shardlint.config import Config, ConfigError
+from shardlint.discovery import shown
+from shardlint.jax_version import Version, parse_version
 from shardlint.render import FORMATS, renderer
 from shardlint.render.json import render_with_types
 from shardlint.render.types import render_types
 from shardlint.rules import RuleError, all_rules, rule
-from shardlint.run import Report, check
+from shardlint.run import Report, Settings, check
 from shardlint.selection import require_known
 
 #: A fix may uncover another finding; fixes that do not settle in this many passes are in each other's way.
@@ -52,18 +54,19 @@ def _check(options: argparse.Namespace) -> int:
         return 0
     if options.explain:
         return _explain(options.explain)
-    config = _config(options)
-    overlay = {}
+    settings = _settings(options)
+    overlay: dict[Path, bytes] = {}
     paths: list[str] = options.paths
     if options.stdin_filename:
         overlay[Path(os.path.abspath(options.stdin_filename))] = sys.stdin.buffer.read()
+        paths = [path for path in paths if path != "-"]
     elif not paths:
         paths = ["."]
     elif "-" in paths:
         raise ConfigError("", "to check standard input give its name with --stdin-filename")
 
     def run() -> Report:
-        return check(paths, config, cache=not options.no_cache, overlay=overlay, show_types=options.show_types)
+        return check(paths, settings, cache=not options.no_cache, overlay=overlay, show_types=options.show_types)
 
     report = run()
     if options.fix or options.unsafe_fixes or options.diff:
@@ -73,19 +76,26 @@ def _check(options: argparse.Namespace) -> int:
         sys.stderr.write(f"shardlint: {problem}\n")
     if options.traceback:
         sys.stderr.writelines(report.tracebacks)
+    for line in _about_the_run(report, paths or [options.stdin_filename], options.statistics):
+        sys.stderr.write(f"shardlint: {line}\n")
     if report.problems:
         return 2
-    if not report.checked:
-        sys.stderr.write(f"shardlint: {messages.nothing_to_check(paths)}\n")
     return 1 if report.diagnostics and not options.exit_zero else 0
 
 
-def _config(options: argparse.Namespace) -> Config:
-    if options.config:
-        path = Path(os.path.abspath(options.config))
-        config = configuration.load(path)
-    else:
-        config = configuration.find(Path.cwd())
+def _about_the_run(report: Report, paths: Sequence[str], all_: bool) -> list[str]:
+    """What was not checked and why, and how much was known of what was."""
+    skipped = [(shown(one.path), one.reason) for one in report.skipped]
+    lines = [messages.not_checked(skipped, None if all_ else 3)] if skipped else []
+    if report.checked:
+        lines.append(messages.known_share(report.checked, report.known, report.arrays))
+    elif not skipped and not report.problems:
+        lines.append(messages.nothing_to_check(paths))
+    return lines
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """The settings in force in a folder, with those of the command line in place of theirs."""
     select, ignore = _codes(options.select), _codes(options.ignore)
     require_known(select or (), "--select")
     require_known(ignore or (), "--ignore")
@@ -93,16 +103,30 @@ def _config(options: argparse.Namespace) -> Config:
         mesh = configuration.parse_mesh(options.mesh) if options.mesh else None
     except ValueError as error:
         raise ConfigError("--mesh", str(error)) from None
-    return config.with_options(
-        select=select,
-        ignore=(*config.ignore, *ignore) if ignore else None,
-        mesh=mesh,
-        jobs=options.jobs,
-    )
+    given = configuration.load(Path(os.path.abspath(options.config))) if options.config else None
+
+    def settings(folder: Path) -> Config:
+        config = given if given is not None else configuration.find(folder)
+        return config.with_options(
+            select=select,
+            ignore=(*config.ignore, *ignore) if ignore else None,
+            extend_exclude=(*config.extend_exclude, *_listed(options.exclude)) if options.exclude else None,
+            force_exclude=True if options.force_exclude else None,
+            respect_gitignore=False if options.no_respect_gitignore else None,
+            mesh=mesh,
+            jax_version=options.jax_version,
+            jobs=options.jobs,
+        )
+
+    return settings
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _codes(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(c.strip() for c in text.split(",") if c.strip())
+    return None if text is None else _listed(text)
 
 
 def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argparse.Namespace) -> Report:
@@ -113,15 +137,15 @@ def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argpa
     for _ in range(_PASSES):
         changed = False
         for path, text in report.texts.items():
-            found = [d for d in report.diagnostics if d.place.path == path]
-            try:
-                decoded = text.decode("utf-8")
-            except UnicodeDecodeError:
+            found = [d for d in report.diagnostics if d.place.path == path and not d.place.cell]
+            if not any(d.fix is not None for d in found):
                 continue
+            encoding = decoding.encoding_of(text)
+            decoded = text.decode(encoding)
             fixed, count = fixing.apply(decoded, found, options.unsafe_fixes)
             if count and fixed != decoded:
                 before.setdefault(path, text)
-                overlay[Path(os.path.abspath(path))] = fixed.encode("utf-8")
+                overlay[Path(os.path.abspath(path))] = fixed.encode(encoding)
                 applied += count
                 changed = True
         if not changed:
@@ -131,15 +155,17 @@ def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argpa
     for path, old in before.items():
         new = report.texts[path]
         if options.diff:
-            first, second = (t.decode("utf-8").splitlines(keepends=True) for t in (old, new))
+            first, second = (decoding.lines(decoding.decoded(t), keepends=True) for t in (old, new))
             sys.stdout.writelines(difflib.unified_diff(first, second, f"a/{path}", f"b/{path}"))
-        elif path != (options.stdin_filename and files.shown(Path(os.path.abspath(options.stdin_filename)))):
+        elif path != (options.stdin_filename and shown(Path(os.path.abspath(options.stdin_filename)))):
             try:
                 Path(path).write_bytes(new)
             except OSError as error:
                 report.problems.append(messages.not_written(path, error.strerror or str(error)))
     if applied and not options.diff:
         sys.stderr.write(f"shardlint: {messages.fixed(applied, len(before))}\n")
+    if report.fixable_notebooks:
+        sys.stderr.write(f"shardlint: {messages.not_fixed_notebooks(sorted(report.fixable_notebooks))}\n")
     return report
 
 
@@ -208,6 +234,13 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
+def _release(text: str) -> Version:
+    found = parse_version(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"a release of JAX such as 0.10.2, got {text!r}")
+    return found
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="shardlint",
@@ -225,6 +258,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--fix", action="store_true", help="apply safe fixes to the files")
     add("--unsafe-fixes", action="store_true", help="apply all fixes to the files")
     add("--diff", action="store_true", help="print what fixes would change and leave the files alone")
+    add("--exclude", metavar="PATTERNS", help="not these files and folders either, comma-separated, as in .gitignore")
+    add("--force-exclude", action="store_true", help="leave out what is excluded even where it is named itself")
+    add("--no-respect-gitignore", action="store_true", help="check what a .gitignore leaves out as well")
+    add("--jax-version", type=_release, metavar="RELEASE", help="the release of JAX that the program is for")
     add("--mesh", metavar="AXES", help="the mesh, such as d=2,t=4")
     add("--show-types", action="store_true", help="print the inferred type of every local")
     add("--stdin-filename", metavar="PATH", help="check standard input as if it were the text of this file")

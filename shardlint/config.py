@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from shardlint import messages
+from shardlint.jax_version import NEWEST, Version, parse_version, required_jax
 from shardlint.logical_rules import RuleList, read, rules_from
 
+#: Folders of tools, which hold no program of the project; a setting ``exclude`` takes the place of these.
+DEFAULT_EXCLUDE = (
+    ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox", ".pants.d", ".pyenv",
+    ".pytest_cache", ".pytype", ".ruff_cache", ".shardlint_cache", ".svn", ".tox", ".venv", ".vscode", "__pycache__",
+    "__pypackages__", "node_modules", "site-packages",
+)  # fmt: skip
 _AXIS = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -32,14 +39,16 @@ class Config:
     ``select`` and ``ignore`` are codes or beginnings of codes (``ST3``); an empty ``select`` means the rules that are
     on by default. ``mesh`` maps an axis to its size, None where only the name is known. ``logical_rules`` are the lists
     of logical axis rules that may be in force. ``explicit_axes`` are the axes of ``mesh`` that are in the types of
-    arrays (True: all). ``root`` is what patterns and ``cache_dir`` are relative to.
+    arrays (True: all). ``jax_version`` is the release that the program is for, None where nobody says. ``exclude`` and
+    ``extend_exclude`` leave files out of folders; with ``force_exclude`` also those that are named themselves. ``root``
+    is what patterns and ``cache_dir`` are relative to; ``project`` tells whether it is certainly one project's folder.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     mesh: dict[str, int | None] = field(default_factory=dict)
-    exclude: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     src: tuple[str, ...] = (".", "src")
     jobs: int = 0
     cache_dir: str = ".shardlint_cache"
@@ -47,6 +56,16 @@ class Config:
     source: Path | None = None
     logical_rules: tuple[RuleList, ...] = ()
     explicit_axes: tuple[str, ...] | bool = ()
+    extend_exclude: tuple[str, ...] = ()
+    force_exclude: bool = False
+    respect_gitignore: bool = True
+    jax_version: Version | None = None
+    project: bool = False
+
+    @property
+    def jax(self) -> Version:
+        """The release of JAX that the program is for: set, or else required, or else the newest."""
+        return self.jax_version or required_jax(self.root) or NEWEST
 
     def with_options(self, **changes: Any) -> Config:
         """A copy with those settings that are not None replaced."""
@@ -55,11 +74,14 @@ class Config:
     @property
     def analysis_key(self) -> str:
         """What the engine's result depends on (not what is shown of it)."""
-        return repr((sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes))
+        return repr((sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes, self.jax))
 
 
 def find(start: Path) -> Config:
-    """The settings in force in directory ``start``: the nearest shardlint.toml or pyproject.toml with our table."""
+    """The settings in force in directory ``start``: the nearest shardlint.toml or pyproject.toml with our table.
+
+    Without any, the root is that of the project or the repository, else the current directory if it is above.
+    """
     nearest_project: Path | None = None
     for folder in (start, *start.parents):
         own, project = folder / "shardlint.toml", folder / "pyproject.toml"
@@ -70,8 +92,12 @@ def find(start: Path) -> Config:
                 return load(project)
             nearest_project = nearest_project or folder
         if (folder / ".git").exists():
+            nearest_project = nearest_project or folder
             break
-    return Config(root=nearest_project or start)
+    if nearest_project is not None:
+        return Config(root=nearest_project, project=True)
+    here = Path.cwd()
+    return Config(root=here if start.is_relative_to(here) else start)
 
 
 def load(path: Path) -> Config:
@@ -103,7 +129,7 @@ def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | No
     for axis in () if isinstance(explicit, bool) else explicit:
         if axis not in values.get("mesh", {}):
             raise ConfigError(where, f"{axis!r} in 'explicit-axes' is no axis of 'mesh'")
-    return Config(root=root, source=source, **values)
+    return Config(root=root, source=source, project=source is not None, **values)
 
 
 def parse_mesh(text: str) -> dict[str, int | None]:
@@ -166,6 +192,19 @@ def _logical_rules(root: Path, key: str, value: object) -> tuple[RuleList, ...]:
     return tuple(read(text, root) for text in texts)
 
 
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(messages.wrong_type(key, "true or false", value))
+    return value
+
+
+def _version(key: str, value: object) -> Version:
+    found = parse_version(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(messages.wrong_type(key, "a release of JAX such as '0.10.2'", value))
+    return found
+
+
 def _jobs(key: str, value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(messages.wrong_type(key, "a number of processes (0: one per core)", value))
@@ -184,7 +223,11 @@ _READERS: Mapping[str, Callable[[str, object], object]] = {
     "per-file-ignores": _per_file,
     "mesh": _mesh,
     "explicit-axes": _explicit,
+    "jax-version": _version,
     "exclude": _strings,
+    "extend-exclude": _strings,
+    "force-exclude": _flag,
+    "respect-gitignore": _flag,
     "src": _strings,
     "jobs": _jobs,
     "cache-dir": _string,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shardlint import decoding
 from shardtypes.lang.diagnostics import Diagnostic, Edit
 
 
@@ -45,6 +46,6 @@ def _span(edit: Edit, starts: Sequence[int]) -> tuple[int, int, str]:
 
 def _line_starts(text: str) -> list[int]:
     starts = [0]
-    for line in text.splitlines(keepends=True):
+    for line in decoding.lines(text, keepends=True):
         starts.append(starts[-1] + len(line))
     return starts

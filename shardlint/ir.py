@@ -299,7 +299,10 @@ class With(Node):
 
 @frozen
 class Try(Node):
+    """``caught`` are the exceptions of each handler; None for one that takes any."""
+
     body: tuple[Stmt, ...]
+    caught: tuple[Expr | None, ...]
     handlers: tuple[tuple[Stmt, ...], ...]
     orelse: tuple[Stmt, ...]
     final: tuple[Stmt, ...]
@@ -438,7 +441,9 @@ class Suppression:
 def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iterator[Stmt]:
     """Every statement of a body in order, those in the blocks of other statements included; what functions and classes
     hold only if asked for."""
-    for node in body:
+    pending = list(reversed(body))
+    while pending:
+        node = pending.pop()
         yield node
         blocks: tuple[tuple[Stmt, ...], ...] = ()
         match node:
@@ -454,5 +459,5 @@ def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iter
                 blocks = tuple(case.body for case in cases)
             case _:
                 pass
-        for block in blocks:
-            yield from statements(block, inside_definitions)
+        for block in reversed(blocks):
+            pending += reversed(block)

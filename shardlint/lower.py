@@ -15,10 +15,11 @@ from typing import Any
 import libcst as cst
 
 from shardlint import ir, messages
+from shardlint.deep import with_room
+from shardlint.folding import fold
 from shardlint.lower_expressions import OPERATORS, BadLiteral, Expressions
 from shardlint.suppress import MARK, suppressions
 from shardlint.syntax import UnparsableFile, decodable, parse, undecodable
-from shardlint.tables import fold
 
 __all__ = ["Lowered", "UnparsableFile", "lower"]
 
@@ -34,6 +35,10 @@ class Lowered:
 
 def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_nodes: bool = False) -> Lowered:
     """Parse and lower one file. Raises ``UnparsableFile`` for anything that is no Python file."""
+    return with_room(lambda: _lower(source, name, path, is_package, keep_nodes))
+
+
+def _lower(source: bytes, name: str, path: str, is_package: bool, keep_nodes: bool) -> Lowered:
     parsed = parse(source, path)
     refused = parsed if isinstance(parsed, SyntaxError) else None
     folded, tables = (source, {}) if isinstance(parsed, SyntaxError) else fold(source, parsed)
@@ -55,7 +60,7 @@ def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_no
         raise undecodable(path, source, error) from None
     except RecursionError:
         raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
-    lowering = _Lowering(keep_nodes, tables)
+    lowering = _Lowering(keep_nodes, tables, is_stub=path.endswith(".pyi"))
     try:
         with _trusted(refused is None):
             body = lowering.statements(tree.body)
@@ -123,6 +128,8 @@ class _Lowering(Expressions):
         self.yields.append(False)
         body = self.block(node.body)
         generator = self.yields.pop()
+        if self.is_stub:
+            body = (ir.Return(-1, ir.Opaque(-1, "a stub")),)
         return ir.Function(
             at, node.name.value, params, returns, decorators, body, name_at, node.asynchronous is not None, generator
         )
@@ -179,15 +186,18 @@ class _Lowering(Expressions):
 
     def try_(self, node: cst.Try | cst.TryStar) -> ir.Stmt:
         at, body = self.at(node), self.block(node.body)
+        caught: list[ir.Expr | None] = []
         handlers: list[tuple[ir.Stmt, ...]] = []
         for handler in node.handlers:
+            caught.append(self.expression(handler.type) if handler.type is not None else None)
             bound: tuple[ir.Stmt, ...] = ()
             if handler.name is not None and isinstance(handler.name.name, cst.Name):
                 target = self.expression(handler.name.name)
                 bound = (ir.Assign(-1, (target,), ir.Opaque(-1, "an exception")),)
             handlers.append(bound + self.block(handler.body))
         orelse = self.block(node.orelse.body) if node.orelse else ()
-        return ir.Try(at, body, tuple(handlers), orelse, self.block(node.finalbody.body) if node.finalbody else ())
+        final = self.block(node.finalbody.body) if node.finalbody else ()
+        return ir.Try(at, body, tuple(caught), tuple(handlers), orelse, final)
 
     def match(self, node: cst.Match) -> ir.Stmt:
         at, subject = self.at(node), self.expression(node.subject)

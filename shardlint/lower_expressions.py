@@ -39,10 +39,11 @@ def _evaluated(node: cst.CSTNode) -> Any:
 
 
 class Expressions:
-    """Numbers the nodes that it lowers, in order."""
+    """Numbers the nodes that it lowers, in order. What functions of a stub return is not known."""
 
-    def __init__(self, keep_nodes: bool, tables: Mapping[str, ir.Expr]) -> None:
+    def __init__(self, keep_nodes: bool, tables: Mapping[str, ir.Expr], is_stub: bool = False) -> None:
         self.keep_nodes = keep_nodes
+        self.is_stub = is_stub
         self.tables = tables
         self.nodes: list[cst.CSTNode | None] = []
         self.yields = [False]
@@ -83,6 +84,8 @@ class Expressions:
 
     def name(self, node: cst.Name) -> ir.Expr:
         at = self.at(node)
+        if node.value in self.tables:
+            return replace(self.tables[node.value], at=at)
         constant = {"None": None, "True": True, "False": False}
         return ir.Const(at, constant[node.value]) if node.value in constant else ir.Name(at, node.value)
 
@@ -165,9 +168,9 @@ class Expressions:
                 items.append(ir.Star(star_at, self.expression(element.value)))
             else:
                 items.append(self.expression(element.value))
-        only = items[0] if len(items) == 1 else None
-        if isinstance(only, ir.Name) and only.id in self.tables:
-            return replace(self.tables[only.id], at=at)
+        only = node.elements[0].value if len(items) == 1 else None
+        if isinstance(only, cst.Name) and only.value in self.tables:
+            return replace(self.tables[only.value], at=at)
         return ir.Sequence(at, type(node).__name__.lower(), tuple(items))
 
     def dict_(self, node: cst.Dict) -> ir.Expr:

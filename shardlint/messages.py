@@ -33,8 +33,29 @@ def no_table() -> str:
 
 def nothing_to_check(paths: Sequence[str]) -> str:
     return (
-        f"no Python files in {', '.join(paths)}: name others, or see whether 'exclude' in the settings leaves them out"
+        f"no Python files in {', '.join(paths)}: name others, or see whether 'exclude' in the settings or a .gitignore "
+        "leaves them out"
     )
+
+
+def known_share(files: int, known: int, arrays: int) -> str:
+    """``2 files checked; the ranks of 9 of 12 array values are known (75%)``."""
+    text = f"{files} file{'s' * (files != 1)} checked"
+    if not arrays:
+        return text
+    share = 100 * known // arrays
+    return f"{text}; the ranks of {known} of {arrays} values that are or may be arrays are known ({share}%)"
+
+
+def not_checked(skipped: Sequence[tuple[str, str]], most: int | None = 3) -> str:
+    """``not checked: old/ (exclude), a.ipynb (a notebook of r) and 3 more, named by --statistics``."""
+    shown = [f"{path} ({reason})" for path, reason in skipped[:most]]
+    more = len(skipped) - len(shown)
+    return f"not checked: {', '.join(shown)}" + (f" and {more} more, named by --statistics" if more else "")
+
+
+def not_fixed_notebooks(paths: Sequence[str]) -> str:
+    return f"{', '.join(paths)}: fixes are not applied to notebooks; change the cells in the editor"
 
 
 def bad_mesh(text: str) -> str:
@@ -48,6 +69,18 @@ def bad_code(code: str, where: str) -> str:
 def gone(path: str) -> str:
     first = f"; a command stands first: shardlint {path} …" if path in COMMANDS else ""
     return f"{path}: no such file or directory{first}"
+
+
+def no_notebook(reason: str) -> str:
+    return f"the file is no valid notebook: {reason}"
+
+
+def other_language(language: str) -> str:
+    return f"a notebook of {language}"
+
+
+def too_many_files(bound: int) -> str:
+    return f"more than {bound} files: only those that were asked for, and what they import, were read"
 
 
 def unreadable(path: str, reason: str) -> str:
@@ -121,6 +154,7 @@ def unmodelled(name: str) -> str:
 
 
 _CUT_OFF = "cut off after the bound of steps: "
+_NESTED = "nested too deeply to be followed: "
 
 
 def cut_off(path: str, name: str) -> str:
@@ -136,9 +170,19 @@ def loop_given_up(path: str, name: str) -> str:
     return f"not followed to the end: a loop of {name}, for {path}"
 
 
+def too_deep_to_follow(path: str) -> str:
+    """A gap: a file of which only the syntax was checked."""
+    return f"{_NESTED}all of {path}"
+
+
+def nested(path: str) -> str:
+    """A gap: what lies below many levels of one expression."""
+    return f"{_NESTED}an expression of {path}"
+
+
 def is_cut_off(text: str) -> bool:
     """Whether a gap is a function that was not checked to its end; the user is told without asking."""
-    return text.startswith(_CUT_OFF)
+    return text.startswith((_CUT_OFF, _NESTED))
 
 
 def cut_short(gaps: Sequence[str]) -> str:

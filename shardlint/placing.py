@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from shardlint import ir
 from shardlint.config import Config
 from shardlint.engine import run
-from shardlint.engine.shown import Key, rows
+from shardlint.engine.shown import Key, rows, share_known
 from shardlint.events import Event, EventFix
 from shardlint.positions import Positions
 from shardlint.project import Project
@@ -48,11 +48,14 @@ def found_in(project: Project, module: ir.Module, sources: Sources, config: Conf
         whole = places.of(module.name).place(event.at)
         lines = {diagnostic.place.line, diagnostic.place.end_line, whole.line, whole.end_line}
         found.setdefault((diagnostic.code, diagnostic.place), (diagnostic, tuple(sorted(lines))))
+    known, arrays = share_known(analysis.it.seen)
     ordered = sorted(found.values(), key=lambda pair: (pair[0].place, pair[0].code))
     return Found(
         raw=tuple(d for d, _ in ordered),
         anchors=tuple(lines for _, lines in ordered),
         gaps=tuple(analysis.gaps()),
+        known=known,
+        arrays=arrays,
         types=_shown(places, module.name, analysis.it.seen) if show_types else (),
         uses=_shown(places, module.name, analysis.it.uses or {}),
         read=tuple(sorted(project.read)),

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from shardlint import ir
+from shardlint.made_axes import MadeAxes
 from shardlint.outline import Outline, outline
 from shardtypes.lang.frozen import frozen
 
@@ -15,8 +16,9 @@ T = TypeVar("T")
 Fact: TypeAlias = tuple[str, str]
 """Something that can be asked of a project: what kind of thing, and about which name."""
 #: Notes on a whole project: what it does with its classes, the lists of logical rules that it puts in force, and what
-#: its modules call of others in code that is mapped over devices.
-CLASSES, RULES, MAPPED, AXES = "classes", "rules", "mapped", "axes"
+#: its modules call of others in code that is mapped over devices, the axes that they make, and the functions that they
+#: run with other axis types.
+CLASSES, RULES, MAPPED, AXES, SWITCHED = "classes", "rules", "mapped", "axes", "switched"
 
 
 @frozen
@@ -77,8 +79,8 @@ class Project:
     are all modules there are: a run over some files does not see what the others set up. ``outlines`` and ``keys``
     (what each file's content is told by) may be given where they are known; else the modules are read for them.
 
-    ``made_axes`` gives the mesh axes that the code itself makes. ``read`` collects every fact that was asked for: while
-    all of them stay the same, an analysis gives the same answer.
+    ``made_axes`` gives the meshes, and other axes, that the code itself makes. ``read`` collects every fact that was
+    asked for: while all of them stay the same, an analysis gives the same answer.
     """
 
     modules: Mapping[str, ir.Module]
@@ -86,7 +88,7 @@ class Project:
     complete: bool = True
     outlines: Mapping[str, Outline] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
-    made_axes: Callable[[], frozenset[str]] = frozenset
+    made_axes: Callable[[], MadeAxes] = MadeAxes
     read: set[Fact] = field(default_factory=set)
     #: What was found out about the whole project once, by what it is about.
     notes: dict[str, object] = field(default_factory=dict)
@@ -130,7 +132,11 @@ class Project:
         if name not in self.notes:
             self.notes[name] = meanwhile
             read = set(self.read)
-            self.notes[name] = make()
+            try:
+                self.notes[name] = make()
+            except BaseException:
+                del self.notes[name]  # whoever starts anew makes it anew
+                raise
             self.read.intersection_update(read)  # who reads a note depends on what it says, not on how it is made
         return self.notes[name]  # type: ignore[return-value]  # what ``make`` gave for this name
 
@@ -189,16 +195,21 @@ class Project:
                     return found
             elif not name.startswith("_") and name in STAR_EXPORTS.get(source, ()):
                 return External(canonical(f"{source}.{name}"))
-        if f"{module}.{name}" in self.modules:
-            return ModuleRef(f"{module}.{name}")
-        return None
+        return self._below(module, name)
+
+    def _below(self, module: str, name: str) -> ModuleRef | None:
+        """A module of a package, or a folder of modules."""
+        below = f"{module}.{name}"
+        self.read.add(("package", below))
+        return ModuleRef(below) if below in self.modules or below in self._packages else None
 
     def member(self, source: str, name: str, seen: set[tuple[str, str]] | None = None) -> Target | None:
         """What ``from source import name`` binds."""
         if source in self.modules and not is_library(source):
             return self._lookup(source, name, set() if seen is None else seen)
-        if f"{source}.{name}" in self.modules and not is_library(source):
-            return ModuleRef(f"{source}.{name}")
+        below = self._below(source, name) if not is_library(source) else None
+        if below is not None:
+            return below
         return External(canonical(f"{source}.{name}"))
 
     def _dotted(self, module: str, name: str) -> Target:
@@ -215,7 +226,8 @@ class Project:
     def _linked_member(self, module: str, source: str, name: str) -> Target | None:
         """``from source import name`` where ``source`` binds no ``name``: a module below it."""
         below = self._linked(module, f"{source}.{name}")
-        return ModuleRef(below) if below in self.modules else None
+        self.read.add(("package", below))
+        return ModuleRef(below) if below in self.modules or below in self._packages else None
 
     def _absolute(self, module: str, node: ir.ImportFrom) -> str:
         if not node.level:
@@ -233,8 +245,12 @@ class Project:
             stars: list[str] = []
             table = {}
             self._tables[module], self._stars[module] = table, stars
-            if module in self.modules:
-                self._collect(module, self.modules[module].body, table, stars)
+            try:
+                if module in self.modules:
+                    self._collect(module, self.modules[module].body, table, stars)
+            except BaseException:
+                del self._tables[module], self._stars[module]
+                raise
         return table
 
     def _collect(self, module: str, body: tuple[ir.Stmt, ...], table: dict[str, ir.Stmt], stars: list[str]) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shardlint.axis_switches import switched
 from shardlint.cache import Cache, digest
 from shardlint.config import Config
-from shardlint.project import AXES, CLASSES, MAPPED, RULES, Fact, Project
+from shardlint.project import AXES, CLASSES, MAPPED, RULES, SWITCHED, Fact, Project
 from shardlint.sources import Source
 from shardlint.workers import Found
 
@@ -39,7 +40,7 @@ class Earlier:
     def keep(self, source: Source, found: Found) -> None:
         """Remember what was found in a file just now."""
         answers = tuple((fact, self._answer(fact)) for fact in found.read)
-        self._cache.put(self._key(source), (answers, found.raw, found.anchors, found.gaps))
+        self._cache.put(self._key(source), (answers, *found.kept))
 
     def _key(self, source: Source) -> str:
         return digest("file", *self._settings, source.key)
@@ -65,6 +66,10 @@ class Earlier:
             if self._project.fact("some outline", "maps_functions") == "False":
                 return "()"
             return digest(*(self._project.fact("module", one) for one in self._project.modules))
+        if name == SWITCHED:
+            if self._project.fact("some outline", "switches_axes") == "False":
+                return "()"
+            return repr(sorted(switched(self._project)))
         if name == AXES:
-            return repr(sorted(self._project.made_axes()))
+            return self._project.made_axes().key
         raise LookupError(f"{name!r} is no note of a project")

@@ -1,19 +1,27 @@
-"""One run: read, lower, follow imports, analyse, place and filter. Answers are data; printing is elsewhere."""
+"""One run: find files, read, lower, follow imports, analyse, place and filter. Answers are data; printing is elsewhere.
+
+Files with the same settings are one project: each is analysed with its own settings, beside all other files of that
+project, whether or not they were asked for. So a file has the same findings in a run over it alone.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
-from shardlint import files, messages
+from shardlint import decoding, jax_version, messages, module_names, notebooks
 from shardlint.cache import Cache, digest
-from shardlint.config import Config
-from shardlint.files import SourceFile
+from shardlint.config import Config, find
+from shardlint.discovery import Discovery, Skipped
 from shardlint.made_axes import made_axes
+from shardlint.module_names import folder_name, locate, locate_folder, source_file
+from shardlint.notebooks import Notebook, OtherLanguage, in_cells
 from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
 from shardlint.reuse import Earlier
@@ -22,12 +30,19 @@ from shardlint.sources import Modules, Source
 from shardlint.suppress import MARK
 from shardlint.syntax import UnparsableFile, check_syntax
 from shardlint.workers import Found, ShownType, State, analyse_one, each, lower_one
-from shardtypes.lang.diagnostics import Diagnostic, Place
+from shardtypes.lang.diagnostics import Diagnostic, Place, Related
+
+Settings: TypeAlias = Callable[[Path], Config]
+"""The settings in force in a folder."""
+
+#: A project of more files is not read whole where only some of them are asked for.
+MAX_FILES = 5_000
 
 
 @dataclass(slots=True)
 class Report:
-    """What a run found. ``problems`` are lines for stderr about work that could not be done."""
+    """What a run found. ``problems`` are lines for stderr about work that could not be done, ``skipped`` what was not
+    checked on purpose; ``known`` of ``arrays`` values that are or may be arrays have a known shape."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -35,61 +50,84 @@ class Report:
     types: list[ShownType] = field(default_factory=list)
     uses: list[ShownType] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
+    notebooks: dict[str, Notebook] = field(default_factory=dict)
     checked: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    known: int = 0
+    arrays: int = 0
+    fixable_notebooks: set[str] = field(default_factory=set)
+    """Notebooks with findings that have a fix, which is not applied there."""
     gaps: Counter[str] = field(default_factory=Counter)
     """What the analysis could not follow, and how often."""
 
-    def lines(self, path: str) -> list[str]:
-        """The lines of a file of this run (empty where it has no readable text)."""
-        return self.texts.get(path, b"").decode("utf-8", "replace").splitlines()
+    def lines(self, place: Place) -> list[str]:
+        """The lines that a place counts: of a file of this run, or of the cell of a notebook (empty where it has no
+        readable text)."""
+        text = self.texts.get(place.path, b"")
+        if place.cell:
+            return self.notebooks[place.path].lines(text, place.cell)
+        return decoding.lines(decoding.decoded(text))
 
 
 def check(
     paths: Iterable[str],
-    config: Config,
+    settings: Config | Settings = find,
     *,
     cache: bool = True,
     overlay: Mapping[Path, bytes] | None = None,
     show_types: bool = False,
+    around: bool = True,
 ) -> Report:
-    """Check every Python file under ``paths``. ``overlay`` gives the text of files that are not saved yet.
+    """Check every Python file and notebook under ``paths``. ``settings`` are those of all files, or what gives those of
+    a folder. ``overlay`` gives the text of files that are not saved yet. Without ``around`` the project is not read
+    beyond what the files import.
 
     Raises:
+        ConfigError: settings that cannot be used.
         RuleError: a rule module cannot be used.
     """
-    files.locate.cache_clear()  # files come and go between the runs of one process
-    selection = Selection.of(config)
+    module_names.forget()
+    jax_version.required_jax.cache_clear()
     report = Report()
-    run = _Run(config, Cache(config.root / config.cache_dir if cache else None), overlay or {}, report)
-    paths = list(paths)
-    run.complete = any(Path(os.path.abspath(path)) in (config.root, *config.root.parents) for path in paths)
-    requested = run.read_requested(paths)
-    report.checked = len(requested)
-    for diagnostic in config_findings(config):
-        report.diagnostics.append(diagnostic)
-    relevant_names = run.lower_all(requested)
-    results = run.analyse([s for s in requested if s.file.module in relevant_names and s.summary], show_types)
-    for source in requested:
-        if source.failure is not None:
-            report.diagnostics += selection.keep(source.file.path, [_unparsable(source.failure)])
-            continue
-        found = results.get(source.file.module, Found())
-        if found.crash is not None:
-            report.problems.append(found.crash[0])
-            report.tracebacks.append(found.crash[1])
-        comments = source.summary[1] if source.summary else ()
-        chosen = selection.keep_pairs(source.file.path, zip(found.raw, found.anchors, strict=True))
-        kept, extra = suppressed(chosen, comments, source.file.shown, selection, complete=found.crash is None)
-        report.diagnostics += kept + selection.keep(source.file.path, extra)
-        report.types += found.types
-        report.uses += found.uses
-        report.gaps.update(dict(found.gaps))
-    run.cache.prune()
-    report.diagnostics.sort(key=lambda d: (d.place, d.code, d.message))
+    discovery = Discovery(_by_folder(settings))
+    unsaved = dict(overlay or {})
+    named = [path for path in paths if Path(os.path.abspath(path)) not in unsaved]
+    requested = [path for path in discovery.files(named) if path not in unsaved]
+    requested += [path for path in unsaved if discovery.admits(path)]
+    report.problems += discovery.problems
+    report.skipped += discovery.skipped
+    projects: dict[tuple[Path, Path | None], tuple[Config, list[Path]]] = {}
+    for path in requested:
+        config = discovery.config(path.parent)
+        projects.setdefault((config.root, config.source), (config, []))[1].append(path)
+    if not projects:
+        config = discovery.config(Path.cwd())
+        projects[config.root, config.source] = config, []
+    whole = [Path(os.path.abspath(path)) for path in named]
+    for config, files in projects.values():
+        run = _Run(config, Cache(config.root / config.cache_dir if cache else None), unsaved, report)
+        beside: Iterable[Path] | None = None
+        if any(path in (config.root, *config.root.parents) for path in whole):
+            beside = (path for path in requested if path.is_relative_to(config.root))
+        elif around and config.project:
+            beside = _walk(config.root, discovery.settings)
+        run.check(files, beside, show_types)
+    report.diagnostics.sort(key=lambda d: (notebooks.order(d.place), d.code, d.message))
     return report
 
 
+def _by_folder(settings: Config | Settings) -> Settings:
+    return (lambda folder: settings) if isinstance(settings, Config) else settings
+
+
+def _walk(root: Path, settings: Settings) -> Iterator[Path]:
+    """The files of a project that was not asked for as a whole."""
+    return Discovery(settings).walk(root)
+
+
 class _Run:
+    """The run over the files of one project."""
+
     def __init__(self, config: Config, cache: Cache, overlay: Mapping[Path, bytes], report: Report) -> None:
         self.config = config
         self.cache = cache
@@ -101,26 +139,71 @@ class _Run:
         self.jobs = config.jobs or os.cpu_count() or 1
         self.complete = False
 
+    def check(self, paths: Iterable[Path], beside: Iterable[Path] | None, show_types: bool) -> None:
+        """Analyse ``paths``; ``beside`` are the files of the project, which are read as well, where it is one."""
+        report, selection = self.report, Selection.of(self.config)
+        requested = [source for path in paths if (source := self._read(path, required=True)) is not None]
+        report.checked += len(requested)
+        report.diagnostics += config_findings(self.config)
+        context = self._read_around(beside)
+        relevant_names = self.lower_all(requested, context)
+        wanted = [s for s in requested if s.file.module in relevant_names and s.summary]
+        results = self.analyse(wanted, show_types)
+        for source in requested:
+            self._conclude(source, results.get(source.file.module, Found()), selection)
+        self.cache.prune()
+
+    def _conclude(self, source: Source, found: Found, selection: Selection) -> None:
+        """Put what was found in one file into the report."""
+        report, shown_path = self.report, source.file.shown
+        broken = source.notebook.broken if source.notebook is not None else ()
+        failures = [*broken, *([source.failure] if source.failure is not None else [])]
+        kept = selection.keep(source.file.path, [_unparsable(failure) for failure in failures])
+        if source.failure is None:
+            if found.crash is not None:
+                report.problems.append(found.crash[0])
+                report.tracebacks.append(found.crash[1])
+            comments = source.summary[1] if source.summary else ()
+            chosen = selection.keep_pairs(source.file.path, zip(found.raw, found.anchors, strict=True))
+            plain, extra = suppressed(chosen, comments, shown_path, selection, complete=found.crash is None)
+            kept += plain + selection.keep(source.file.path, extra)
+        report.diagnostics += [self._shown(d) for d in kept]
+        report.types += [self._moved(one) for one in found.types]
+        report.uses += [self._moved(one) for one in found.uses]
+        report.gaps.update(dict(found.gaps))
+        report.known += found.known
+        report.arrays += found.arrays
+
+    def _shown(self, found: Diagnostic) -> Diagnostic:
+        """A finding as the user sees it: by cell in a notebook, where fixes are not applied."""
+        known = self.report.notebooks
+        if not known:
+            return found
+        related = tuple(Related(in_cells(one.place, known), one.message) for one in found.related)
+        fix = found.fix
+        if fix is not None and found.place.path in known:
+            self.report.fixable_notebooks.add(found.place.path)
+            fix = None
+        return replace(found, place=in_cells(found.place, known), related=related, fix=fix)
+
+    def _moved(self, one: ShownType) -> ShownType:
+        return replace(one, place=in_cells(one.place, self.report.notebooks))
+
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def read_requested(self, paths: Iterable[str]) -> list[Source]:
-        found = []
-        remaining = [p for p in paths if Path(os.path.abspath(p)) not in self.overlay and self._exists(p)]
-        for path in (*files.discover(remaining, self.config), *self.overlay):
-            if path not in self.paths:
-                source = self._read(path, required=True)
-                if source is not None:
-                    found.append(source)
-        return found
+    def _read_around(self, beside: Iterable[Path] | None) -> list[Source]:
+        """The other files of the project; none of them where they are too many."""
+        if beside is None:
+            return []
+        found = [path for path in islice(beside, MAX_FILES + len(self.paths) + 1) if path not in self.paths]
+        if len(found) > MAX_FILES:
+            self.report.skipped.append(Skipped(self.config.root, messages.too_many_files(MAX_FILES)))
+            return []
+        self.complete = True
+        return [source for path in found if (source := self._read(path, required=False)) is not None]
 
-    def _exists(self, path: str) -> bool:
-        if os.path.lexists(path):
-            return True
-        self.report.problems.append(messages.gone(path))
-        return False
-
-    def _read(self, path: Path, required: bool, name: str | None = None) -> Source | None:
-        file = files.source_file(path, name)
+    def _read(self, path: Path, required: bool) -> Source | None:
+        file = source_file(path, self.config)
         if file.module in self.sources:
             # Two scripts of one name: the later goes by its path, which no import statement says.
             file = replace(file, module=".".join(path.with_suffix("").parts[1:]))
@@ -130,44 +213,62 @@ class _Run:
             if required:
                 self.report.problems.append(messages.unreadable(file.shown, error.strerror or str(error)))
             return None
-        source = Source(file, text, digest("lower", file.module, file.shown, str(file.is_package), text))
+        source = Source(file, text, "")
+        if path.suffix == ".ipynb" and not self._open_notebook(source, required):
+            return None
+        source.key = digest("lower", file.module, file.shown, str(file.is_package), source.text)
         self.sources[file.module] = source
         self.paths[path] = file.module
         self.report.texts[file.shown] = text
         return source
 
+    def _open_notebook(self, source: Source, required: bool) -> bool:
+        """Put its program in place of a notebook. False where it holds another language."""
+        try:
+            notebook = notebooks.read(source.text, source.file.shown)
+        except OtherLanguage as language:
+            if required:
+                self.report.skipped.append(Skipped(source.file.path, messages.other_language(str(language))))
+            return False
+        except UnparsableFile as error:
+            source.failure = error
+            return True
+        source.notebook = self.report.notebooks[source.file.shown] = notebook
+        source.text = notebook.text.encode("utf-8", "surrogatepass")
+        return True
+
     # --- lowering -----------------------------------------------------------------------------------------------
 
-    def lower_all(self, requested: Sequence[Source]) -> set[str]:
-        """Lower what matters of ``requested`` and all that it imports. Returns the names of what matters."""
-        outside = {s.file.module for s in requested if self._imports_unread(s)}
-        names = relevant({s.file.module: (s.file.module, s.text) for s in requested}, outside)
-        pending = []
+    def lower_all(self, requested: Sequence[Source], context: Sequence[Source]) -> set[str]:
+        """Lower what matters of both and all that it imports. Returns the names of what matters."""
+        known = [s for s in (*requested, *context) if s.failure is None]
+        outside = {s.file.module for s in known if self._imports_unread(s)}
+        names = relevant({s.file.module: (s.file.module, s.text) for s in known}, outside)
+        pending = [s for s in context if s.failure is None and s.file.module in names]
         for source in requested:
+            if source.failure is not None:
+                continue
             if source.file.module in names or MARK in source.text:
                 pending.append(source)
             else:
                 self._syntax_only(source, pending)
         while pending:
             self._lower(pending)
-            pending = [new for source in pending for new in self._imports(source)]
+            pending = list({new.file.module: new for source in pending for new in self._imports(source)}.values())
         return names
 
     def _imports_unread(self, source: Source) -> bool:
         """Does the text import a project file that is not among the requested ones, whose text was not seen?"""
         for name in imported_names(source.text):
             dots = len(name) - len(name.lstrip("."))
-            roots = self._roots(source.file) if not dots else (source.file.path.parents[dots - 1],)
+            parents = source.file.path.parents
+            roots = source.file.roots if not dots else (parents[min(dots, len(parents)) - 1],)
             parts = name[dots:].split(".")
             for end in range(1, len(parts) + 1):
-                path = files.locate(".".join(parts[:end]), roots)
+                path = locate(".".join(parts[:end]), roots)
                 if path is not None and path not in self.paths:
                     return True
         return False
-
-    def _roots(self, file: SourceFile) -> tuple[Path, ...]:
-        roots = (file.root, *(self.config.root / s for s in self.config.src))
-        return tuple(dict.fromkeys(roots))
 
     def _syntax_only(self, source: Source, pending: list[Source]) -> None:
         """A file that can have no finding still has to be Python; the interpreter's own parser is quickest."""
@@ -204,23 +305,22 @@ class _Run:
                 self.cache.put(digest("summary", source.key), source.summary)
 
     def _imports(self, source: Source) -> Iterator[Source]:
-        """Project files that ``source`` imports and that were not read yet."""
+        """Project files that ``source`` imports and that were not lowered yet."""
         if source.summary is None:
             return
-        roots = self._roots(source.file)
+        links = self.links.setdefault(source.file.module, {})
         for dotted in source.summary[0]:
-            path = files.locate(dotted, roots)
+            path = locate(dotted, source.file.roots)
             if path is None:
+                folder = locate_folder(dotted, source.file.roots)
+                if folder is not None:
+                    links[dotted] = folder_name(folder, self.config)
                 continue
-            other = self.sources.get(self.paths.get(path, ""))
-            new = other is None
-            if other is None:
-                other = self._read(path, required=False, name=dotted)
+            other = self.sources.get(self.paths.get(path, "")) or self._read(path, required=False)
             if other is None:
                 continue
-            if other.file.module != dotted:
-                self.links.setdefault(source.file.module, {})[dotted] = other.file.module
-            if new or (other.summary is None and other.failure is None):
+            links[dotted] = other.file.module
+            if other.summary is None and other.failure is None:
                 yield other
 
     # --- analysis -----------------------------------------------------------------------------------------------
@@ -234,9 +334,10 @@ class _Run:
         hit = None if show_types or not wanted else self.cache.get(key)
         if hit is not None:
             return {s.file.module: Found(*found) for s, found in zip(wanted, hit, strict=True)}
+        links = {name: {a: b for a, b in found.items() if a != b} for name, found in self.links.items()}
         project = Project(
             Modules(sources, self.cache),
-            self.links,
+            {name: found for name, found in links.items() if found},
             self.complete,
             {name: s.summary[2] for name, s in sources.items() if s.summary is not None},
             {name: s.key for name, s in sources.items()},
@@ -255,7 +356,7 @@ class _Run:
         found = {name: result for name, result in results.items() if result is not None}
         beyond = any(("note", AXES) in result.read for result in found.values())  # what other files say decides, too
         if not show_types and not beyond and all(result.crash is None for result in found.values()):
-            self.cache.put(key, [(result.raw, result.anchors, result.gaps) for result in found.values()])
+            self.cache.put(key, [result.kept for result in found.values()])
         return found
 
 

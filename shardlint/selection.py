@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from shardlint import files, ir, messages
+from shardlint import ir, messages, patterns
 from shardlint.config import Config, ConfigError
+from shardlint.discovery import shown
 from shardlint.rules import all_rules
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
 
@@ -52,7 +53,7 @@ class Selection:
     def on(self, code: str, path: Path) -> bool:
         """Is ``code`` reported in this file?"""
         return code in self.codes and not any(
-            _chosen(code, codes) and files.matches(path, pattern, self.config.root)
+            _chosen(code, codes) and patterns.matches(path, (pattern,), self.config.root)
             for pattern, codes in self.config.per_file_ignores
         )
 
@@ -115,7 +116,7 @@ def config_findings(config: Config) -> list[Diagnostic]:
     if config.source is None:
         return []
     lines = config.source.read_text(encoding="utf-8").splitlines()
-    shown = files.shown(config.source)
+    name = shown(config.source)
     found = []
     keys = [("select", config.select), ("ignore", config.ignore)]
     keys += [(f"per-file-ignores.{pattern}", codes) for pattern, codes in config.per_file_ignores]
@@ -123,7 +124,7 @@ def config_findings(config: Config) -> list[Diagnostic]:
         for code in codes:
             if not is_known(code):
                 text = messages.unknown_configured_code(code, key)
-                found.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, _quoted(lines, code, shown)))
+                found.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, _quoted(lines, code, name)))
     return found
 
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from shardlint import ir
 from shardlint.cache import Cache
-from shardlint.files import SourceFile
+from shardlint.module_names import SourceFile
+from shardlint.notebooks import Notebook
 from shardlint.syntax import UnparsableFile
 from shardlint.workers import Summary
 
 
 @dataclass(slots=True)
 class Source:
-    """One file. ``key`` tells its content; ``summary`` is known once it is lowered."""
+    """One file. ``text`` is its program, of a notebook that of its cells; ``key`` tells its content; ``summary`` is
+    known once it is lowered."""
 
     file: SourceFile
     text: bytes
@@ -22,6 +24,7 @@ class Source:
     summary: Summary | None = None
     module: ir.Module | None = None
     failure: UnparsableFile | None = None
+    notebook: Notebook | None = None
 
     @property
     def task(self) -> tuple[bytes, str, str, bool]:

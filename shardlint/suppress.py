@@ -6,7 +6,7 @@ import io
 import re
 import tokenize
 
-from shardlint import ir
+from shardlint import decoding, ir
 
 MARK = b"shardlint:"
 _COMMENT = re.compile(r"#\s*shardlint:\s*(?:ignore\[(?P<codes>[^\]]*)\](?P<reason>.*))?", re.DOTALL)
@@ -18,7 +18,7 @@ def suppressions(text: str) -> tuple[ir.Suppression, ...]:
     A comment after code covers its line; one on a line of its own covers the next line that has code.
     """
     found = []
-    lines = text.splitlines()
+    lines = decoding.lines(text)
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):

@@ -8,6 +8,7 @@ import tokenize
 import warnings
 
 from shardlint import messages
+from shardlint.deep import again_with_room
 
 # libcst's parser recurses without a bound and ends the process on a few thousand brackets; Python's own refuses
 # more than 200, and other nesting before libcst is in danger.
@@ -44,7 +45,7 @@ def parse(source: bytes, path: str) -> ast.Module | SyntaxError:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            return again_with_room(lambda: ast.parse(source))
     except (RecursionError, MemoryError):
         raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
     except UnicodeDecodeError as error:

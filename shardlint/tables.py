@@ -1,4 +1,4 @@
-"""Generated tables: displays of thousands of literals, folded before libcst parses the text.
+"""Generated tables: displays of thousands of literals.
 
 libcst keeps some five kilobytes for each literal, and nothing is ever said of one of so many: what is known of a table
 is its length, and what its items have in common.
@@ -17,70 +17,28 @@ MANY = 1000
 _FEW = 64
 #: Text with fewer commas than one in so many bytes holds no table that matters.
 _COMMA_EVERY = 25
-_NAME = "__table_"
-
-
-def fold(source: bytes, tree: ast.Module) -> tuple[bytes, dict[str, ir.Expr]]:
-    """The text with names in place of what is between tables' brackets, and by those names what stands for each table.
-
-    Lines stay where they are, and so does everything that is not on a table's first line.
-    """
-    commas = source.count(b",")
-    if commas < MANY or commas * _COMMA_EVERY < len(source) or _is_odd(source):
-        return source, {}
-    lines = source.split(b"\n")
-    tables: dict[str, ir.Expr] = {}
-    for node in _large(tree):
-        if node.end_lineno is None or node.end_col_offset is None:
-            continue
-        name = f"{_NAME}{len(tables)}"
-        first, last = node.lineno - 1, node.end_lineno - 1
-        opened, closing = lines[first][: node.col_offset + 1], lines[last][node.end_col_offset - 1 :]
-        if opened[-1:] + closing[:1] != _BRACKETS[type(node)]:
-            continue  # a tuple without brackets
-        inside = name.encode() + b","  # of a dict this makes a set, which nothing is known of either
-        if first == last:
-            length = node.end_col_offset - node.col_offset - 2
-            lines[first] = opened + inside.ljust(length) + closing
-        else:
-            lines[first] = opened + inside
-            lines[first + 1 : last] = [b""] * (last - first - 1)
-            lines[last] = b" " * (node.end_col_offset - 1) + closing
-        tables[name] = _value(node)
-    return b"\n".join(lines), tables
-
-
-def _is_odd(source: bytes) -> bool:
-    """Text in which Python's columns are not bytes of the text as it is, or which has names of ours."""
-    if b"\r" in source or b"\f" in source or source.startswith(b"\xef\xbb\xbf") or _NAME.encode() in source:
-        return True
-    try:
-        source.decode("utf-8")
-    except UnicodeDecodeError:
-        return True
-    return any(b"coding" in line for line in source.split(b"\n", 2)[:2])
-
-
 _UNKNOWN: ir.Expr = ir.Opaque(-1, "a generated table")
-_Display = ast.List | ast.Tuple | ast.Set | ast.Dict
-_BRACKETS = {ast.List: b"[]", ast.Tuple: b"()", ast.Set: b"{}", ast.Dict: b"{}"}
+Display = ast.List | ast.Tuple | ast.Set | ast.Dict
 
 
-def _large(tree: ast.Module) -> Iterator[_Display]:
-    """The outermost tables, the last one first: so that what stands before a table has not moved."""
-    found: list[_Display] = []
+def may_have_tables(source: bytes) -> bool:
+    """A quick look at the text."""
+    commas = source.count(b",")
+    return commas >= MANY and commas * _COMMA_EVERY >= len(source)
+
+
+def outermost(tree: ast.Module) -> Iterator[Display]:
+    """The outermost tables."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, _Display) and len(_items(node)) > _FEW and (_literals(node) or 0) >= MANY:
-            found.append(node)
+        if isinstance(node, Display) and len(_items(node)) > _FEW and (_literals(node) or 0) >= MANY:
+            yield node
         elif not isinstance(node, (ast.Constant, ast.JoinedStr)):  # what f-strings hold has no places of its own
             pending.extend(ast.iter_child_nodes(node))
-    found.sort(key=lambda node: (node.lineno, node.col_offset), reverse=True)
-    yield from found
 
 
-def _items(node: _Display) -> list[ast.expr]:
+def _items(node: Display) -> list[ast.expr]:
     return node.values if isinstance(node, ast.Dict) else node.elts
 
 
@@ -107,7 +65,7 @@ def _literals(node: ast.expr | None) -> int | None:
     return total
 
 
-def _value(node: _Display) -> ir.Expr:
+def value_of(node: Display) -> ir.Expr:
     """``[a if … else b] * count``, of two items that differ wherever two of the table may."""
     if isinstance(node, (ast.Dict, ast.Set)):
         return _UNKNOWN

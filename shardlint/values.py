@@ -272,11 +272,13 @@ class SuperValue:
 class MeshValue:
     """A device mesh: axis names with their sizes (None: not known).
 
-    ``types`` are the axis types in the same order (``Auto``, ``Explicit``, ``Manual``; None: not known).
+    ``types`` are the axis types in the same order (``Auto``, ``Explicit``, ``Manual``; None: not known). ``by_setter``
+    says that this is what ``set_mesh`` returned: a context that puts the types in force too.
     """
 
     axes: tuple[tuple[str, int | None], ...] | None
     types: tuple[str | None, ...] | None = None
+    by_setter: bool = field(default=False, compare=False)
 
 
 @frozen

@@ -28,6 +28,22 @@ def walk(node: object, kinds: frozenset[type[ir.Node]] | None = None) -> Iterato
                 stack += several(current)
 
 
+def below(node: object) -> Iterator[ir.Node]:
+    """The nodes directly below one, or those of a body, in order."""
+    if isinstance(node, tuple):
+        for item in node:
+            if isinstance(item, ir.Node):
+                yield item
+            else:
+                yield from below(item)
+    elif isinstance(node, ir.Node):
+        one, several = _PARTS.get(type(node)) or _PARTS.setdefault(type(node), _parts(type(node)))
+        if one is not None:
+            yield from below((one(node),))
+        elif several is not None:
+            yield from below(several(node)[::-1])
+
+
 _Reader: TypeAlias = Callable[[ir.Node], Any]
 _PARTS: dict[type[ir.Node], tuple[_Reader | None, _Reader | None]] = {}
 _PLAIN = frozenset({"int", "str", "str | None", "bool", "object"})

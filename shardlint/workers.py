@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from shardlint import ir, messages
 from shardlint.config import Config
+from shardlint.deep import again_with_room, with_room
+from shardlint.folding import NESTED
 from shardlint.imports import imported
 from shardlint.outline import Outline, outline
 from shardlint.project import Fact, Project
 from shardlint.syntax import UnparsableFile
+from shardlint.walking import walk
 from shardtypes.lang.diagnostics import Diagnostic, Place
 from shardtypes.lang.frozen import frozen
 
@@ -44,17 +50,25 @@ class ShownType:
 
 @frozen
 class Found:
-    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each;
-    ``types`` and ``uses`` are what is known of names where they are assigned and used, if somebody asks; ``read`` is
-    what the analysis asked of the project."""
+    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each; of
+    ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``types`` and ``uses`` are what is
+    known of names where they are assigned and used, if somebody asks; ``read`` is what the analysis asked of the
+    project."""
 
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
     gaps: tuple[tuple[str, int], ...] = ()
+    known: int = 0
+    arrays: int = 0
     types: tuple[ShownType, ...] = ()
     uses: tuple[ShownType, ...] = ()
     crash: tuple[str, str] | None = None
     read: tuple[Fact, ...] = ()
+
+    @property
+    def kept(self) -> tuple[object, ...]:
+        """What the cache keeps: the first fields."""
+        return self.raw, self.anchors, self.gaps, self.known, self.arrays
 
 
 @frozen
@@ -87,12 +101,23 @@ def each(
     done = 0
     try:
         with ProcessPoolExecutor(min(jobs, len(tasks)), context, _set_state, (state,)) as pool:
-            for result in pool.map(work, tasks, chunksize=max(1, len(tasks) // (8 * jobs))):
+            chunk = max(1, len(tasks) // (8 * jobs))
+            for task, result in zip(tasks, pool.map(partial(_sendable, work), tasks, chunksize=chunk), strict=True):
                 done += 1
-                yield result
+                yield pickle.loads(result) if result is not None else work(task)
     except BrokenProcessPool:
         for _ in range(len(tasks) - done):
             yield None
+
+
+def _sendable(work: Callable[[T], R], task: T) -> bytes | None:
+    """The result of a task as it is sent to the process that waits for it; None where it is nested too deeply, so that
+    it has to be made there."""
+    result = work(task)
+    try:
+        return again_with_room(lambda: pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
+    except RecursionError:
+        return None
 
 
 _STATE: State | None = None
@@ -132,9 +157,12 @@ def lower_one(task: tuple[bytes, str, str, bool]) -> tuple[ir.Module, Summary] |
     # libcst takes a good part of a second to import: not in a run that finds everything in the cache.
     from shardlint.lower import lower
 
-    try:
+    def lowered() -> tuple[ir.Module, Summary]:
         module = lower(*task).module
         return module, (imported(module), module.suppressions, outline(module))
+
+    try:
+        return with_room(lowered)
     except UnparsableFile as error:
         return error
     finally:
@@ -145,14 +173,27 @@ def analyse_one(name: str) -> Found:
     """What is found in one module of the project."""
     state = _STATE
     assert state is not None
-    state.project.read.clear()
     try:
-        from shardlint.placing import found_in
-
-        module = state.project.modules[name]
-        return found_in(state.project, module, state.sources, state.config, state.show_types)
+        return again_with_room(lambda: _analysed(name, state))
+    except RecursionError:
+        path = state.project.modules[name].path
+        return Found(gaps=((messages.too_deep_to_follow(path), 1),))
     except Exception as error:  # noqa: BLE001  # a bug of ours becomes exit status 2; the other files are still checked
         path = state.project.modules[name].path
         return Found(crash=(messages.crashed(path, error), traceback.format_exc()))
     finally:
         _tidy()
+
+
+def _analysed(name: str, state: State) -> Found:
+    from shardlint.placing import found_in
+
+    state.project.read.clear()
+    module = state.project.modules[name]
+    found = found_in(state.project, module, state.sources, state.config, state.show_types)
+    nested = sum(isinstance(node, ir.Opaque) and node.what == NESTED for node in walk(module.body, _OPAQUE))
+    gap = (messages.nested(module.path), nested)
+    return replace(found, gaps=(*found.gaps, gap)) if nested else found
+
+
+_OPAQUE: frozenset[type[ir.Node]] = frozenset({ir.Opaque})

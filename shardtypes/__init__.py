@@ -191,7 +191,7 @@ if TYPE_CHECKING:
     from shardtypes.stacked import Array as Array
     from shardtypes.switches import enabled as enabled
     from shardtypes.tracing import trace as trace
-    from shardtypes.typeguard_door import register_with_typeguard as register_with_typeguard
+    from shardtypes.typeguard_plugin import register_with_typeguard as register_with_typeguard
 
 _DTYPES = (
     "bool_",
@@ -262,7 +262,7 @@ _HOMES = {
     "explain": "explanation",
     "install_import_hook": "import_hook",
     "pytree_dataclass": "pytrees",
-    "register_with_typeguard": "typeguard_door",
+    "register_with_typeguard": "typeguard_plugin",
     "shard": "placement",
     "trace": "tracing",
     "typechecked": "checked",
@@ -281,9 +281,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"shardtypes.{home}"), name)
     except ModuleNotFoundError as error:
         if error.name in ("jax", "jaxlib", "numpy", "typeguard"):
-            raise ModuleNotFoundError(
-                f"shardtypes.{name} needs {error.name}: install it with pip install 'shardtypes[jax]'", name=error.name
-            ) from error
+            from shardtypes.messages import missing_package
+
+            raise ModuleNotFoundError(missing_package(name, error.name), name=error.name) from error
         raise
     globals()[name] = value
     return value

@@ -1,89 +1,93 @@
-"""The check of one annotation, compiled: arrays by our own code, everything else by typeguard."""
+"""The check of one annotation, compiled.
+
+Arrays, and what holds them, are checked by our own code: every array in every item and field. An annotation without
+arrays is typeguard's. What holds arrays that no check reaches is counted.
+"""
 
 from __future__ import annotations
 
 import inspect
 import types
 import typing
-from collections.abc import Callable
 from typing import Any
 
 import jax
-from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo
-from typeguard._checkers import check_type_internal
+from typeguard import TypeCheckError, TypeCheckMemo
 
-from shardtypes import _stats, messages, switches
-from shardtypes.dtypes import ArrayType, array_spec
+from shardtypes import messages, switches
+from shardtypes.array_types import array_annotation, bounds, holds_arrays, meaning, resolved
+from shardtypes.container_checks import compile_container
+from shardtypes.dtypes import array_spec
 from shardtypes.errors import ShardTypeError
 from shardtypes.meshes import View
 from shardtypes.scopes import Site, Table
-from shardtypes.typeguard_door import at_site
-
-Checker = Callable[[Any, Table, View, Site], None]
-
-# Arrays in a list are all checked, not only the first.
-CONFIG = TypeCheckConfiguration(collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS)
-
-
-def array_annotation(annotation: Any) -> ArrayType | None:
-    """The array type that an annotation stands for: ``f32['…']``, or ``Annotated[jax.Array, f32['…']]``."""
-    if isinstance(annotation, ArrayType):
-        return annotation
-    if typing.get_origin(annotation) is typing.Annotated:
-        base, *extras = typing.get_args(annotation)
-        if base is jax.Array or isinstance(base, ArrayType):
-            return next((extra for extra in extras if isinstance(extra, ArrayType)), array_annotation(base))
-    return None
+from shardtypes.typeguard_checks import CONFIG, Checker, anything, by_typeguard
 
 
 def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
-    """The check of one annotation; None where anything is allowed."""
-    if annotation is inspect.Parameter.empty or annotation is Any or annotation is object:
+    """The check of a parameter, result or variable; None where anything is allowed.
+
+    Raises ``NameError`` for a string that names nothing.
+    """
+    annotation = resolved(annotation, memo.globals, memo.locals)
+    if _is_anything(annotation):
         return None
     array = array_annotation(annotation)
     if array is not None:
         return array_spec(array).check
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        members = typing.get_args(annotation)
-        if any(array_annotation(member) is not None for member in members):
-            return _compile_union(members, memo)
-
-    if switches.arrays_only and not _holds_arrays(annotation):
+    if holds_arrays(annotation):
+        return _saying_where(compile_part(annotation, memo))
+    if switches.arrays_only:
         return None
+    return _saying_where(by_typeguard(annotation, memo))
 
-    def by_typeguard(value: Any, table: Table, view: View, site: Site) -> None:
+
+def _is_anything(annotation: Any) -> bool:
+    return annotation is inspect.Parameter.empty or annotation is Any or annotation is object
+
+
+def compile_part(annotation: Any, memo: TypeCheckMemo) -> Checker:
+    """The check of a type inside another one, or of one that holds arrays. Errors do not say where the value is."""
+    annotation = meaning(annotation)
+    array = array_annotation(annotation)
+    if array is not None:
+        return array_spec(array).check
+    if _is_anything(annotation):
+        return anything
+    if not holds_arrays(annotation):
+        return anything if switches.arrays_only else by_typeguard(annotation, memo)
+    if isinstance(annotation, typing.TypeVar):
+        return _compile_union(bounds(annotation), memo)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return _compile_union(typing.get_args(annotation), memo)
+    return compile_container(annotation, memo, compile_part)
+
+
+def _saying_where(check: Checker) -> Checker:
+    """The check, whose errors begin with the place of the value."""
+
+    def checked(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
-        with at_site(site):
-            try:
-                check_type_internal(value, annotation, memo)
-            except TypeCheckError as error:
-                if getattr(error, "site", None) is None:
-                    error.append_path_element(str(site))
-                error.__traceback__ = None  # the way through typeguard tells nobody anything
-                raise
-            except (AttributeError, TypeError) as error:  # typeguard's own, as for some protocols
-                _stats.count_not_possible(f"typeguard cannot check {site}: {error}")
+        try:
+            check(value, table, view, site)
+        except TypeCheckError as error:
+            if getattr(error, "site", None) is None:
+                error.append_path_element(str(site))
+            error.__traceback__ = None  # the way through the parts tells nobody anything
+            raise
 
-    return by_typeguard
-
-
-def _holds_arrays(annotation: Any) -> bool:
-    from shardtypes.trace_arguments import has_arrays  # which imports this module
-
-    try:
-        return has_arrays(annotation)
-    except (NameError, AttributeError):  # a type whose own annotations do not resolve
-        return False
+    return checked
 
 
 def _compile_union(members: tuple[Any, ...], memo: TypeCheckMemo) -> Checker:
     """A union with arrays in it: the first member that fits is it, and what the others bound is forgotten."""
     optional = type(None) in members
-    checks = [compile_annotation(member, memo) for member in members if member is not type(None)]
-    if len(checks) == 1 and optional and (only := checks[0]) is not None:
+    checks = [_compile_member(member, memo) for member in members if member is not type(None)]
+    if len(checks) == 1:
+        (only,) = checks
 
         def check_optional(value: Any, table: Table, view: View, site: Site) -> None:
-            if value is not None:
+            if value is not None or not optional:
                 only(value, table, view, site)
 
         return check_optional
@@ -95,8 +99,6 @@ def _compile_union(members: tuple[Any, ...], memo: TypeCheckMemo) -> Checker:
             return
         failures: list[str] = []
         for check in checks:
-            if check is None:
-                return  # anything is allowed
             mark = table.mark()
             try:
                 check(value, table, view, site)
@@ -110,8 +112,32 @@ def _compile_union(members: tuple[Any, ...], memo: TypeCheckMemo) -> Checker:
     return check_union
 
 
+_NUMBERS = {int: "iu", float: "iuf", complex: "iufc", bool: "b"}
+
+
+def _compile_member(member: Any, memo: TypeCheckMemo) -> Checker:
+    """The check of a member of a union that has arrays. Others must fit as well, or anything would."""
+    if _is_anything(member):
+        return anything
+    if holds_arrays(member):
+        return compile_part(member, memo)
+    check = by_typeguard(member, memo)
+    if member not in _NUMBERS:
+        return check
+
+    def check_number(value: Any, table: Table, view: View, site: Site) -> None:
+        if isinstance(value, jax.core.Tracer) and value.ndim == 0 and value.dtype.kind in _NUMBERS[member]:
+            return  # what JAX makes of a number that it traces
+        check(value, table, view, site)
+
+    return check_number
+
+
 def type_text(annotation: Any) -> str:
     """An annotation as its author writes it."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return annotation.__name__ if annotation is not type(None) else "None"
     return repr(annotation)
+
+
+__all__ = ["CONFIG", "Checker", "array_annotation", "compile_annotation"]

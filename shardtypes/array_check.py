@@ -5,6 +5,7 @@ Order: is it an array, dtype, rank, sizes, sharding. A failed check leaves the b
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -256,9 +257,13 @@ def settle(table: Table) -> None:
     table.deferred[:] = waiting
 
 
-def abandon(table: Table) -> None:
-    """Count the expressions that never could be compared, at the end of a scope."""
+def abandon(table: Table, names: Collection[str] | None = None) -> None:
+    """Count expressions that never could be compared, at the end of a call; or those that await one of ``names``."""
+    waiting: list[Deferred] = []
     for item in table.deferred:
-        missing = ", ".join(sorted(name for name in item.size.symbols if name not in table.sizes))
-        _stats.count_not_possible(f"size {item.size} not compared: {missing} is not bound")
-    table.deferred.clear()
+        missing = sorted(name for name in item.size.symbols if name not in table.sizes)
+        if names is not None and not any(name in names for name in missing):
+            waiting.append(item)
+            continue
+        _stats.count_not_possible(f"size {item.size} not compared: {', '.join(missing)} is not bound")
+    table.deferred[:] = waiting

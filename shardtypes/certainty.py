@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
-from typeguard import TypeCheckError
+
+from shardtypes.errors import TypeCheckError
 
 # Where JAX and its companions compare shapes; what they raise elsewhere is about meshes, values or devices.
 _SHAPE_RULES = (

@@ -1,7 +1,7 @@
 """``typechecked``: the checks of one function, compiled once.
 
-Array parameters are checked by our own code; every other annotation is typeguard's. Annotations are read at the first
-call, so that they may name what is defined later.
+Arrays are checked by our own code; annotations without arrays are typeguard's. Annotations are read at the first call,
+so that they may name what is defined later.
 """
 
 from __future__ import annotations
@@ -19,18 +19,27 @@ from typing import Any, TypeVar, overload
 from typeguard import TypeCheckMemo, _suppression
 
 from shardtypes import _stats
-from shardtypes.annotation_checks import CONFIG, Checker, compile_annotation
+from shardtypes.annotation_checks import compile_annotation
 from shardtypes.array_check import abandon
+from shardtypes.array_types import class_of, holds_arrays, is_unpacked, resolved, with_self
+from shardtypes.assignments import reassigned_parameters
+from shardtypes.callable_forms import checked_form
 from shardtypes.errors import ShardTypeError
+from shardtypes.frames import defining_frame, defining_table, local_names
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import View, current_view
-from shardtypes.scopes import Site, Table, current_table, enter_table, leave_table
+from shardtypes.recompiled import with_assignments_checked
+from shardtypes.scopes import Site, Table, enter_table, leave_table, scope_in_force, shared_table
+from shardtypes.scopes import scope as open_scope
 from shardtypes.switches import checks_on, left_out, switched_off
-from shardtypes.typeguard_door import register_with_typeguard
+from shardtypes.typeguard_checks import CONFIG, Checker
+from shardtypes.typeguard_plugin import register_with_typeguard
 
 F = TypeVar("F")
 _MISSING = object()
+
+register_with_typeguard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +53,20 @@ class _Parameter:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
+    function: Any
+    code: types.CodeType | None
     parameters: tuple[_Parameter, ...]
-    rest: tuple[int, Checker, Site] | None
-    keywords: tuple[frozenset[str], Checker, Site] | None
+    rest: tuple[int, Checker, Site] | None  # its check is that of all items in a tuple
+    keywords: tuple[frozenset[str], Checker, Site] | None  # the same, in a dict
     result: tuple[Checker, Site] | None
     generator: GeneratorChecks
+    left_out: tuple[str, ...]  # what of each call is not checked, and why
 
 
 def display_name(function: Any) -> str:
     """A function's name as messages show it, without ``<locals>``."""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
     return str(name).rpartition("<locals>.")[2]
-
-
-def _resolve(annotation: Any, name: str, function: Any, local_names: dict[str, Any]) -> Any:
-    if not isinstance(annotation, str):
-        return annotation
-    holder = types.SimpleNamespace(__annotations__={name: annotation})
-    return typing.get_type_hints(holder, _globals(function), local_names, include_extras=True)[name]
 
 
 def _globals(function: Any) -> dict[str, Any]:
@@ -81,53 +86,111 @@ def _closure(function: Any) -> dict[str, Any]:
     return names
 
 
-def _make_plan(function: Any, local_names: dict[str, Any]) -> _Plan:
+def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
     """Read a function's annotations. A name that does not resolve leaves that one parameter to be counted."""
-    inner = inspect.unwrap(function)
-    display = display_name(function)
-    module = getattr(function, "__module__", None) or ""
-    names = {**local_names, **_closure(function)}
-    memo = TypeCheckMemo(_globals(function), names, config=CONFIG)
-    annotations = getattr(inner, "__annotations__", {})
-
-    resolved: dict[str, Any] = {}
-
-    def checker(name: str) -> Checker | None:
-        try:
-            annotation = _resolve(annotations.get(name, inspect.Parameter.empty), name, function, names)
-            resolved[name] = annotation
-        except NameError as error:
-            _stats.count_not_possible(f"annotation of {display}({name}) not checked: {error}")
-            return None
-        return compile_annotation(annotation, memo)
-
+    reader = _Reader(function, names)
     parameters: list[_Parameter] = []
     rest = keywords = None
     position = 0
     named: set[str] = set()
-    for parameter in inspect.signature(function).parameters.values():
-        check = checker(parameter.name)
-        site = Site(display, f"parameter {parameter.name!r}", module)
+    for parameter in reader.signature.parameters.values():
+        name = parameter.name
+        site = reader.site(f"parameter {name!r}")
         if parameter.kind is parameter.VAR_POSITIONAL:
-            rest = (position, check, site) if check else None
+            check = reader.check(name, _check_of_rest)
+            rest = (position, check, site) if check is not None else None
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
-            keywords = (frozenset(named), check, site) if check else None
+            check = reader.check(name, _check_of_keywords)
+            keywords = (frozenset(named), check, site) if check is not None else None
             continue
-        named.add(parameter.name)
+        named.add(name)
         at = position if parameter.kind is not parameter.KEYWORD_ONLY else sys.maxsize
         position += 1
+        check = reader.check(name)
         if check is not None:
             default = _MISSING if parameter.default is parameter.empty else parameter.default
-            parameters.append(_Parameter(at, parameter.name, default, check, site))
-    returned = checker("return") if "return" in annotations else None
-    result = (returned, Site(display, "the result", module)) if returned else None
-    yields: list[Checker | None] = [None, None, None]
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        parts = parts_of(resolved.get("return"))
-        yields = [compile_annotation(part, memo) for part in parts] if parts is not None else yields
-    generator = GeneratorChecks(yields[0], yields[1], yields[2], display, module)
-    return _Plan(tuple(parameters), rest, keywords, result, generator)
+            parameters.append(_Parameter(at, name, default, check, site))
+    returned = reader.check("return")
+    result = (returned, reader.site("the result")) if returned is not None else None
+    run = with_assignments_checked(function, reader.display)
+    code = getattr(inspect.unwrap(run), "__code__", None)
+    generator = reader.generator(function)
+    left_out = (*reader.not_found, *reader.reassigned(code))
+    return _Plan(run, code, tuple(parameters), rest, keywords, result, generator, left_out)
+
+
+_Compile = Callable[[Any, TypeCheckMemo], Checker | None]
+
+
+class _Reader:
+    """Reads the annotations of one function."""
+
+    def __init__(self, function: Any, names: dict[str, Any]) -> None:
+        self.display = display_name(function)
+        self.module = getattr(function, "__module__", None) or ""
+        self.signature = inspect.signature(function)
+        self._annotations = getattr(inspect.unwrap(function), "__annotations__", {})
+        self._memo = TypeCheckMemo(_globals(function), {**names, **_closure(function)}, config=CONFIG)
+        self._self_type = class_of(function)
+        self.not_found: dict[str, None] = {}
+
+    def site(self, role: str) -> Site:
+        return Site(self.display, role, self.module)
+
+    def annotation(self, name: str) -> Any:
+        """A resolved annotation; ``Any`` for one that names nothing."""
+        try:
+            found = resolved(self._annotations.get(name, Any), self._memo.globals, self._memo.locals)
+        except NameError as error:
+            self.not_found[f"annotation of {self.display}({name}) not checked: {error}"] = None
+            return Any
+        return with_self(found, self._self_type)
+
+    def check(
+        self, name: str, compiled: Callable[[Any, TypeCheckMemo], Checker | None] | None = None
+    ) -> Checker | None:
+        return (compiled or compile_annotation)(self.annotation(name), self._memo)
+
+    def generator(self, function: Any) -> GeneratorChecks:
+        parts = None
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            parts = parts_of(self.annotation("return"))
+        checks = [compile_annotation(part, self._memo) for part in parts or (Any, Any, Any)]
+        return GeneratorChecks(checks[0], checks[1], checks[2], self.display, self.module)
+
+    def reassigned(self, code: types.CodeType | None) -> list[str]:
+        """The parameters that the function assigns to: what they are then is not checked."""
+        names = reassigned_parameters(code) if code is not None else ()
+        held = [name for name in names if holds_arrays(self.annotation(name))]
+        return [f"{self.site(f'parameter {name!r}')}, once it is assigned to" for name in held]
+
+
+def _check_of_rest(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
+    """The check of all items of ``*args: T``, or of ``*args: *tuple[T, S]``."""
+    if is_unpacked(annotation):
+        whole = tuple[annotation]
+        return compile_annotation(whole, memo) if holds_arrays(whole) else None
+    check = compile_annotation(annotation, memo)
+    if check is None:
+        return None
+
+    def check_items(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        for item in value:
+            check(item, table, view, site)
+
+    return check_items
+
+
+def _check_of_keywords(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
+    """The check of all items of ``**kwargs: T``, or of ``**kwargs: Unpack[Options]`` with a typed dict."""
+    if is_unpacked(annotation):
+        return compile_annotation(typing.get_args(annotation)[0], memo)
+    check = _check_of_rest(annotation, memo)
+    if check is None:
+        return None
+    return lambda value, table, view, site: check(tuple(value.values()), table, view, site)
 
 
 def _check_arguments(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View) -> None:
@@ -143,42 +206,65 @@ def _check_arguments(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any],
         parameter.check(value, table, view, parameter.site)
     if plan.rest is not None:
         first, check, site = plan.rest
-        for value in args[first:]:
-            check(value, table, view, site)
+        check(args[first:], table, view, site)
     if plan.keywords is not None:
         named, check, site = plan.keywords
-        for name, value in kwargs.items():
-            if name not in named:
-                check(value, table, view, site)
+        check({name: value for name, value in kwargs.items() if name not in named}, table, view, site)
 
 
 class _Checks:
     """The checks of one function, made at its first call."""
 
-    __slots__ = ("_plan", "display", "fresh", "function", "local_names")
+    __slots__ = ("_plan", "display", "fresh", "function", "names", "outer")
 
-    def __init__(self, function: Any, fresh: bool, local_names: dict[str, Any]) -> None:
+    def __init__(self, function: Any, fresh: bool, names: dict[str, Any], outer: Table | None) -> None:
         self.function = function
         self.display = display_name(function)
+        # Whether each call opens a ``Scope``.
         self.fresh = fresh
-        self.local_names = local_names
+        # What names in the annotations stand for where the function is defined.
+        self.names = names
+        # The table of the call in which it is defined.
+        self.outer = outer
         self._plan: _Plan | None = None
 
     @property
     def plan(self) -> _Plan:
         plan = self._plan
         if plan is None:
-            plan = self._plan = _make_plan(self.function, self.local_names)
+            plan = self._plan = _make_plan(self.function, self.names)
         return plan
 
+    def begin(self, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View) -> None:
+        """Check the arguments, and add to what they bind the names of the call in which the function is defined."""
+        __tracebackhide__ = True
+        _check_arguments(plan, args, kwargs, table, view)
+        for reason in plan.left_out:
+            _stats.count_not_possible(reason)
+        if self.outer is not None and not table.shared:
+            if table.deferred:
+                abandon(table, self.outer.sizes)
+            table.inherit(self.outer)
 
-def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
-    checks = _Checks(function, fresh, local_names)
+
+def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> Any:
+    """The checked form of one function, decorated where ``frame`` runs. With ``fresh`` each call opens a ``Scope``."""
+    defined = defining_frame(function, frame)
+    names = _mentioned(function, defined if defined is not None else frame)
+    checks = _Checks(function, fresh, names, defining_table(defined))
     _stats.declare_function(f"{getattr(function, '__module__', '')}.{checks.display}", _place(function))
     if inspect.iscoroutinefunction(function):
-        return _wrap_coroutine(checks)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        return _wrap_generator(checks)
+        made = _wrap_coroutine(checks)
+    elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        made = _wrap_generator(checks)
+    else:
+        made = _wrap_call(checks)
+    made.__shardtypes_checked__ = checks  # so that a second decorator does not check twice
+    return made
+
+
+def _wrap_call(checks: _Checks) -> Any:
+    function, fresh = checks.function, checks.fresh
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -188,39 +274,46 @@ def _wrap(function: Any, fresh: bool, local_names: dict[str, Any]) -> Any:
         if _stats.recording:
             _stats.count_function(f"{function.__module__}.{checks.display}")
         plan = checks._plan or checks.plan
-        table = current_table()
         view = current_view()
-        if table is None or fresh:
-            table = Table()
-            token = enter_table(table)
-            try:
-                _check_arguments(plan, args, kwargs, table, view)
-                result = function(*args, **kwargs)
-                if plan.result is not None:
-                    check, site = plan.result
-                    check(result, table, view, site)
-                if table.deferred:
-                    abandon(table)
-            except ShardTypeError as error:
-                error.left_call(())
-                raise
-            finally:
-                leave_table(token)
-        else:
-            mark = table.mark()
-            try:
-                _check_arguments(plan, args, kwargs, table, view)
-                result = function(*args, **kwargs)
-                if plan.result is not None:
-                    check, site = plan.result
-                    check(result, table, view, site)
-            except BaseException as error:
-                table.fail(mark, error)
-                raise
+        table = None if fresh else scope_in_force()
+        if table is not None:
+            return _call_in_scope(checks, plan, args, kwargs, table, view)
+        table = shared_table(plan.code) if fresh else Table(plan.code)
+        enter_table(table)
+        try:
+            checks.begin(plan, args, kwargs, table, view)
+            result = plan.function(*args, **kwargs)
+            if plan.result is not None:
+                check, site = plan.result
+                check(result, table, view, site)
+            if table.deferred:
+                abandon(table)
+        except ShardTypeError as error:
+            error.left_call(())
+            raise
+        finally:
+            leave_table(table)
         return result
 
-    checked.__shardtypes_checked__ = checks  # type: ignore[attr-defined]  # so that a second door does not check twice
     return checked
+
+
+def _call_in_scope(
+    checks: _Checks, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View
+) -> Any:
+    """A call inside of an open ``Scope``, which it shares: an error takes back what the call bound."""
+    __tracebackhide__ = True
+    mark = table.mark()
+    try:
+        checks.begin(plan, args, kwargs, table, view)
+        result = plan.function(*args, **kwargs)
+        if plan.result is not None:
+            check, site = plan.result
+            check(result, table, view, site)
+    except BaseException as error:
+        table.fail(mark, error)
+        raise
+    return result
 
 
 def _wrap_coroutine(checks: _Checks) -> Any:
@@ -234,15 +327,14 @@ def _wrap_coroutine(checks: _Checks) -> Any:
         if _stats.recording:
             _stats.count_function(f"{function.__module__}.{checks.display}")
         plan, view = checks.plan, current_view()
-        table = current_table()
-        token = None
-        if table is None or checks.fresh:
-            table = Table()
-            token = enter_table(table)
+        scope = None if checks.fresh else scope_in_force()
+        table = scope
+        if table is None:
+            table = enter_table(shared_table(plan.code) if checks.fresh else Table(plan.code))
         mark = table.mark()
         try:
-            _check_arguments(plan, args, kwargs, table, view)
-            result = await function(*args, **kwargs)
+            checks.begin(plan, args, kwargs, table, view)
+            result = await plan.function(*args, **kwargs)
             if plan.result is not None:
                 check, site = plan.result
                 check(result, table, view, site)
@@ -251,10 +343,9 @@ def _wrap_coroutine(checks: _Checks) -> Any:
             table.fail(mark, error)
             raise
         finally:
-            if token is not None:
-                leave_table(token)
+            if scope is None:
+                leave_table(table)
 
-    checked.__shardtypes_checked__ = checks  # type: ignore[attr-defined]  # as above
     return checked
 
 
@@ -270,50 +361,26 @@ def _wrap_generator(checks: _Checks) -> Any:
             return function(*args, **kwargs)
         if _stats.recording:
             _stats.count_function(f"{function.__module__}.{checks.display}")
-        shared = None if checks.fresh else current_table()
-        table = Table() if shared is None else shared.copy()
-        _check_arguments(checks.plan, args, kwargs, table, current_view())
-        return start(function(*args, **kwargs), checks.plan.generator, table)
+        plan = checks.plan
+        scope = None if checks.fresh else scope_in_force()
+        table = Table() if scope is None else scope.copy()
+        table.code, table.shared = plan.code, checks.fresh or scope is not None
+        checks.begin(plan, args, kwargs, table, current_view())
+        return start(plan.function(*args, **kwargs), plan.generator, table)
 
-    checked.__shardtypes_checked__ = checks  # type: ignore[attr-defined]  # as above
     return checked
 
 
-def _mentioned(target: Any, frame: types.FrameType) -> dict[str, Any]:
-    """The local names that the target's string annotations mention: others must not be kept alive."""
-    if frame.f_locals is frame.f_globals:
-        return {}
-    members = vars(target).values() if isinstance(target, type) else [target]
-    texts = [
-        text
-        for member in members
-        for text in getattr(inspect.unwrap(getattr(member, "__func__", member)), "__annotations__", {}).values()
-        if isinstance(text, str)
-    ]
-    words = {word for text in texts for word in re.findall(r"[^\W\d]\w*", text)}
-    return {name: value for name, value in frame.f_locals.items() if name in words}
+def _mentioned(function: Any, frame: types.FrameType | None) -> dict[str, Any]:
+    """The local names that a function's string annotations mention: others must not be kept alive."""
+    annotations = getattr(inspect.unwrap(function), "__annotations__", {})
+    words = {word for text in annotations.values() if isinstance(text, str) for word in re.findall(r"[^\W\d]\w*", text)}
+    return {name: value for name, value in local_names(frame).items() if name in words} if words else {}
 
 
 def _place(function: Any) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
-
-
-def _wrap_class(target: type, local_names: dict[str, Any]) -> type:
-    for name, member in list(vars(target).items()):
-        if isinstance(member, types.FunctionType) and member.__module__ == target.__module__:
-            if getattr(member, "__annotations__", None) and not hasattr(member, "__shardtypes_checked__"):
-                setattr(target, name, _wrap(member, False, local_names))
-        elif isinstance(member, (classmethod, staticmethod)):
-            setattr(target, name, type(member)(_wrap(member.__func__, False, local_names)))
-        elif isinstance(member, property):
-            setattr(target, name, _wrap_property(member, False, local_names))
-    return target
-
-
-def _wrap_property(member: property, fresh: bool, local_names: dict[str, Any]) -> property:
-    parts = [_wrap(f, fresh, local_names) if f is not None else None for f in (member.fget, member.fset, member.fdel)]
-    return property(parts[0], parts[1], parts[2], member.__doc__)
 
 
 @overload
@@ -323,11 +390,12 @@ def typechecked(*, scope: bool = False) -> Callable[[F], F]: ...
 
 
 def typechecked(target: Any = None, *, scope: bool = False) -> Any:
-    """Check a function's arguments and result at every call; on a class, those of its methods.
+    """Check a function's arguments and result at every call, and what it assigns to annotated variables; on a class,
+    those of its methods.
 
-    Array annotations check dtype, shape and sharding; all others are checked as typeguard does. Names share the
-    caller's table; with ``scope=True`` each call gets a table of its own. With ``SHARDTYPES=0`` in the environment the
-    function is returned as it is.
+    Array annotations check dtype, shape and sharding; all others are checked as typeguard does. Each call is by itself:
+    a name stands for one size in it, and in another call for another. With ``scope=True`` it opens a ``Scope``, which
+    the calls inside share. With ``SHARDTYPES=0`` in the environment the function is returned as it is.
 
     Raises ``ShapeError`` or ``ShardingError`` for arrays, ``typeguard.TypeCheckError`` for others.
     """
@@ -335,17 +403,14 @@ def typechecked(target: Any = None, *, scope: bool = False) -> Any:
         return functools.partial(typechecked, scope=scope)
     if switched_off():
         return target
-    register_with_typeguard()
-    local_names = _mentioned(target, sys._getframe(1))
-    if isinstance(target, type):
-        return _wrap_class(target, local_names)
-    if isinstance(target, (classmethod, staticmethod)):
-        return type(target)(_wrap(target.__func__, scope, local_names))
-    if isinstance(target, property):
-        return _wrap_property(target, scope, local_names)
+    frame = sys._getframe(1)
+    if getattr(target, "__shardtypes_scope__", False):
+        target, scope = target.__wrapped__, True
     earlier = getattr(target, "__shardtypes_checked__", None)
-    if earlier is not None:
-        return _wrap(earlier.function, True, local_names) if scope and not earlier.fresh else target
-    if not callable(target):
-        raise TypeError(f"typechecked needs a function or a class, got {type(target).__name__}")
-    return _wrap(target, scope or getattr(target, "__shardtypes_scope__", False), local_names)
+    if earlier is None:
+        return checked_form(target, lambda function: wrap_function(function, scope, frame))
+    if not scope or earlier.fresh:
+        return target
+    if target.__wrapped__ is earlier.function:
+        return wrap_function(earlier.function, True, frame)
+    return open_scope(target)

@@ -7,6 +7,7 @@ sees as an ordinary generic alias (``get_origin(f32['B']) is f32``).
 from __future__ import annotations
 
 import operator
+import sys
 import types
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -387,6 +388,7 @@ class anydtype(ArrayDType):
 ALL_DTYPES: tuple[type[ArrayDType], ...] = tuple(ArrayDType.__subclasses__())
 
 # Reached by whoever uses an array type, so that plain strings work under typeguard without further ado.
-from shardtypes.typeguard_door import register_with_typeguard  # noqa: E402 - needs the classes above
+if "typeguard" in sys.modules:
+    from shardtypes.typeguard_plugin import register_with_typeguard
 
-register_with_typeguard()
+    register_with_typeguard()

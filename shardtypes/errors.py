@@ -1,6 +1,7 @@
 """The errors that a failed check raises.
 
-All of them are ``typeguard.TypeCheckError``, so that one ``except`` catches what either door found.
+All of them are ``typeguard.TypeCheckError`` where typeguard is installed, so that one ``except`` catches what either
+found. Annotations need no typeguard: without it a class with the same interface stands in.
 """
 
 from __future__ import annotations
@@ -9,13 +10,29 @@ from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from typeguard import TypeCheckError
-
 from shardtypes.lang import ShapeSyntaxError
-from shardtypes.messages import SCOPE_HINT, other_size
+from shardtypes.messages import ENCLOSING_HINT, SCOPE_HINT, other_size
 
 if TYPE_CHECKING:
+    from typeguard import TypeCheckError as TypeCheckError
+
     from shardtypes.scopes import Bound, Site
+else:
+    try:
+        from typeguard import TypeCheckError
+    except ModuleNotFoundError:
+
+        class TypeCheckError(Exception):
+            """typeguard's error, as far as ours use it."""
+
+            def __init__(self, message: str) -> None:
+                super().__init__(message)
+                self._path: deque[str] = deque()
+
+            def append_path_element(self, element: str) -> None:
+                """Say of what the value is a part."""
+                self._path.append(element)
+
 
 # How typeguard names the place that `site` names already, with the function.
 _PLACES = ('argument "', "the return value", "value assigned to", "the yielded value", "the value sent")
@@ -60,17 +77,18 @@ class ShardTypeError(TypeCheckError):
         lines = [text, *(f"  {bound}" for bound in elsewhere)]
         if own:
             lines.append(f"  {', '.join(f'{b.name} = {b.size}' for b in own)}, bound here")
-        advice = self.advice
-        if self._shared or any(
-            bound.name in self.clash and self.site is not None and bound.place.site.function != self.site.function
-            for bound in elsewhere
-        ):
-            advice = SCOPE_HINT
-        elif self.clash:
-            advice = other_size(self.clash)
+        advice = self._advice_on_names() if self.clash else self.advice
         if advice:
             lines.append(f"  {advice}")
         return "\n".join(lines)
+
+    def _advice_on_names(self) -> str:
+        if self._shared:
+            return SCOPE_HINT
+        bound_by = {bound.place.site.function for bound in self.bindings if bound.name in self.clash}
+        if self.site is not None and self.site.function and bound_by - {self.site.function}:
+            return ENCLOSING_HINT
+        return other_size(self.clash)
 
 
 class ShapeError(ShardTypeError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, Table, enter_table, leave_table
+from shardtypes.scopes import Site, Table, enter_table, leave_table, shared_table
 
 _ORIGINS = (
     collections.abc.Generator,
@@ -76,7 +76,8 @@ def run(inner: Generator[Any, Any, Any], checks: Checks, sizes: Table) -> Genera
         try:
             sent = yield value
         except GeneratorExit:
-            inner.close()
+            with _held(sizes):
+                inner.close()
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the caller throws in is the generator's to handle
             step = _thrown(inner.throw, error)
@@ -108,7 +109,8 @@ async def run_async(inner: AsyncGenerator[Any, Any], checks: Checks, sizes: Tabl
         try:
             sent = yield value
         except GeneratorExit:
-            await inner.aclose()
+            with _held(sizes):
+                await inner.aclose()
             raise
         except BaseException as error:  # noqa: BLE001 - as above
             step = _thrown(inner.athrow, error)
@@ -124,7 +126,7 @@ def scoped(function: Any) -> Any:
 
     @functools.wraps(function)
     def made(*args: Any, **kwargs: Any) -> Any:
-        return start(function(*args, **kwargs), Checks(None, None, None, "", ""), Table())
+        return start(function(*args, **kwargs), Checks(None, None, None, "", ""), shared_table())
 
     made.__shardtypes_scope__ = True  # type: ignore[attr-defined]  # tells `typechecked` above it to check inside
     return made

@@ -1,47 +1,37 @@
-"""What modules instrumented by our import hook call: the door for functions, and the check of annotated locals."""
+"""What modules instrumented by our import hook call: for functions, classes, and assignments to annotated variables."""
 
 from __future__ import annotations
 
 import sys
-import typing
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-from typeguard import TypeCheckMemo
+from typing import Any
 
 from shardtypes import _stats
-from shardtypes.annotation_checks import CONFIG, compile_annotation
-from shardtypes.checked import _mentioned, _wrap
-from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, shared_table
-from shardtypes.switches import checks_on
-
-V = TypeVar("V")
+from shardtypes.array_types import has_array_fields
+from shardtypes.callable_forms import count_unchecked_fields
+from shardtypes.checked import wrap_function
+from shardtypes.pytrees import is_pytree_dataclass
+from shardtypes.variable_checks import local, module_variable, undecided
 
 
 def function(target: Any) -> Any:
     """The checked form of a function found by the hook."""
     if hasattr(target, "__shardtypes_checked__"):
         return target
-    return _wrap(target, False, _mentioned(target, sys._getframe(1)))
+    return wrap_function(target, False, sys._getframe(1))
 
 
-def local(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
-    """Check the value of an annotated local variable. The annotation is evaluated here, as Python itself never does."""
-    if not checks_on():
-        return value
-    names = annotation.__globals__
-    try:
-        declared = annotation()
-        if isinstance(declared, str):
-            declared = typing.get_type_hints(
-                type("_", (), {"__annotations__": {name: declared}}), names, include_extras=True
-            )[name]
-    except NameError as error:
-        _stats.count_not_possible(f"annotation of {where}, variable {name!r} not checked: {error}")
-        return value
-    check = compile_annotation(declared, TypeCheckMemo(names, {}, config=CONFIG))
-    if check is not None:
-        with shared_table() as table:
-            check(value, table, current_view(), Site(where, f"variable {name!r}", names.get("__name__", "")))
-    return value
+def fields(target: Any) -> Any:
+    """A class with annotated fields: those of a ``pytree_dataclass`` are checked where a value of it is passed."""
+    if isinstance(target, type) and not is_pytree_dataclass(target) and has_array_fields(target):
+        count_unchecked_fields(target)
+    return target
+
+
+def read_again(target: Any) -> Any:
+    """A function whose source typeguard's decorator reads again, without our checks of the functions inside of it."""
+    name = getattr(target, "__qualname__", repr(target)).rpartition("<locals>.")[2]
+    _stats.count_not_possible(f"{name}: the functions inside of it, for typeguard's decorator reads its source again")
+    return target
+
+
+__all__ = ["fields", "function", "local", "module_variable", "read_again", "undecided"]

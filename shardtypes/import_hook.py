@@ -1,7 +1,7 @@
 """``install_import_hook``: checks in all annotated functions of whole packages, without decorators.
 
-Each function gets our door underneath its decorators, and annotated locals are checked where they are assigned. The
-code keeps its lines, so tracebacks and debuggers are undisturbed.
+Each function is checked underneath its decorators, and annotated variables where they are assigned. The code keeps its
+lines, so tracebacks and debuggers are undisturbed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Iterable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import TracebackType
-from typing import Any
 
+from shardtypes.assignments import HOOKED, check_assignments, check_module_variable
+from shardtypes.messages import missing_package
 from shardtypes.switches import switched_off
 
 # Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
-TAG = "shardtypes1"
+TAG = "shardtypes2"
 
-_HOOKED = "__shardtypes_hooked__"
 # Functions below these are checked already, or must be left alone.
 _LEAVE = {"typechecked", "jaxtyped", "no_type_check", "overload", "typeguard_ignore"}
 
@@ -47,15 +47,17 @@ def _is_annotated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 class _Instrument(ast.NodeTransformer):
-    """Adds the door to annotated functions, and the check to annotated locals."""
+    """Adds the checks of arguments and results to annotated functions, and those of what variables are assigned."""
 
     def __init__(self) -> None:
         self._path: list[str] = []
-        self._in_function = False
-        self._has_locals = False
+        self._in: type[ast.AST] = ast.Module
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return self._inside(node, False)
+        self._inside(node)
+        if any(isinstance(statement, ast.AnnAssign) for statement in node.body):
+            node.decorator_list.insert(0, _checking("fields", node))  # sees what the other decorators made
+        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return self._function(node)
@@ -66,42 +68,33 @@ class _Instrument(ast.NodeTransformer):
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         if "no_type_check" in _decorator_names(node):
             return node
-        outside, self._has_locals = self._has_locals, False
-        self._inside(node, True)
-        # Locals share a table with each other, so they need the door as well.
-        annotated = _is_annotated(node) or self._has_locals
-        self._has_locals = outside
-        if annotated and not _decorator_names(node) & _LEAVE:
-            door = ast.Attribute(ast.Name(_HOOKED, ast.Load()), "function", ast.Load())
-            for part in ast.walk(door):
-                ast.copy_location(part, node)
-            node.decorator_list.append(door)
+        self._inside(node)
+        has_variables = check_assignments(node, ".".join([*self._path, node.name]))
+        # Variables share a table with each other, so their function is checked as well.
+        if (has_variables or _is_annotated(node)) and not _decorator_names(node) & _LEAVE:
+            node.decorator_list.append(_checking("function", node))
         return node
 
-    def _inside(self, node: Any, function: bool) -> ast.AST:
-        before, self._in_function = self._in_function, function
+    def _inside(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        before, self._in = self._in, type(node)
         self._path.append(node.name)
         node.body = [self.visit(statement) for statement in node.body]
         self._path.pop()
-        self._in_function = before
-        result: ast.AST = node
-        return result
+        self._in = before
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         self.generic_visit(node)
-        if not self._in_function or node.value is None or not isinstance(node.target, ast.Name):
-            return node
-        self._has_locals = True
-        thunk = ast.Lambda(
-            ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), node.annotation
-        )
-        call = ast.Call(
-            ast.Attribute(ast.Name(_HOOKED, ast.Load()), "local", ast.Load()),
-            [node.value, ast.Constant(node.target.id), ast.Constant(".".join(self._path)), thunk],
-            [],
-        )
-        node.value = ast.fix_missing_locations(ast.copy_location(call, node.value))
+        if self._in is ast.Module:
+            check_module_variable(node)
         return node
+
+
+def _checking(name: str, node: ast.stmt) -> ast.expr:
+    """``__shardtypes_hooked__.name``, on the line of a function or class."""
+    made = ast.Attribute(ast.Name(HOOKED, ast.Load()), name, ast.Load())
+    for part in ast.walk(made):
+        ast.copy_location(part, node)
+    return made
 
 
 def instrument(source: bytes, path: str) -> ast.Module:
@@ -115,7 +108,7 @@ def instrument(source: bytes, path: str) -> ast.Module:
         if not (future or text):
             break
         at += 1
-    line = ast.parse(f"import shardtypes.hooked as {_HOOKED}").body[0]
+    line = ast.parse(f"import shardtypes.hooked as {HOOKED}").body[0]
     tree.body.insert(at, line)
     return ast.fix_missing_locations(tree)
 
@@ -204,5 +197,15 @@ def install_import_hook(packages: str | Iterable[str]) -> Hook:
             raise ValueError(f"install_import_hook needs names of packages, got {name!r}")
     finder = _Finder(names)
     if not switched_off():
+        _need_typeguard()
         sys.meta_path.insert(0, finder)
     return Hook(finder)
+
+
+def _need_typeguard() -> None:
+    """Say now what modules that are imported later would fail for."""
+    try:
+        importlib.import_module("typeguard")
+    except ModuleNotFoundError as error:
+        said = missing_package("install_import_hook", "typeguard")
+        raise ModuleNotFoundError(said, name="typeguard") from error

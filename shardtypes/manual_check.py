@@ -8,9 +8,10 @@ from shardtypes import messages
 from shardtypes.array_check import ArraySpec, abandon
 from shardtypes.dtypes import ArrayType, array_spec, dtype_class
 from shardtypes.errors import ShapeError
+from shardtypes.frames import table_of_caller
 from shardtypes.lang import Shape
 from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, current_table, shared_table
+from shardtypes.scopes import Site, Table
 from shardtypes.spec import ShapeSpec, Text, shape_of
 from shardtypes.switches import checks_on
 
@@ -18,7 +19,8 @@ HERE = Site("", "")
 
 
 def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
-    """Check an array's dtype, rank, sizes and sharding, binding names in the scope in force.
+    """Check an array's dtype, rank, sizes and sharding, binding names in the open ``Scope``, else in the checked call
+    in whose body this stands, else for this check only.
 
     ``dtype`` is one of ours or one of JAX's (``f32`` or ``jnp.float32``); sizes are those of the global array, also
     inside ``shard_map``. Raises ``ShapeError`` or ``ShardingError``.
@@ -27,8 +29,8 @@ def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
     if not checks_on():
         return
     spec = _spec(dtype, shape_spec)
-    with shared_table() as table:
-        spec.check(value, table, current_view(), Site("", "check"))
+    table = table_of_caller() or Table()
+    spec.check(value, table, current_view(), Site("", "check"))
 
 
 def _spec(dtype: Any, shape_spec: ShapeSpec | Shape | Text) -> ArraySpec:
@@ -38,17 +40,17 @@ def _spec(dtype: Any, shape_spec: ShapeSpec | Shape | Text) -> ArraySpec:
 
 
 def check_type_of(annotation: ArrayType, value: Any, site: Site = HERE) -> None:
-    """Check one value against one array annotation, in the scope in force or by itself."""
-    with shared_table() as table:
-        array_spec(annotation).check(value, table, current_view(), site)
+    """Check one value against one array annotation. Names are bound where ``check`` binds them."""
+    table = table_of_caller() or Table()
+    array_spec(annotation).check(value, table, current_view(), site)
 
 
 def check_size(name: str, size: Any) -> None:
     """Bind a name to a size, or compare it with what the name stands for already. Raises ``ShapeError``.
 
-    Outside every scope there is nothing to compare with.
+    Names are bound where ``check`` binds them; outside of that there is nothing to compare with.
     """
-    table = current_table()
+    table = table_of_caller()
     if table is None or not checks_on():
         return
     bound = table.sizes.get(name)

@@ -12,9 +12,18 @@ if TYPE_CHECKING:
     from shardtypes.scopes import Binding
 
 SCOPE_HINT = (
-    "names are shared with the caller: if the callee means another size by it, "
+    "calls in an open Scope share their names: if the callee means another size by it, "
     "decorate the callee with @typechecked(scope=True) or @scope"
 )
+ENCLOSING_HINT = (
+    "a function sees the names of the function around it: if it means another size by it, "
+    "give the dimension another name"
+)
+
+
+def missing_package(name: str, package: str) -> str:
+    """A name of ours that needs a package which is not installed."""
+    return f"shardtypes.{name} needs {package}: install it with pip install 'shardtypes[jax]'"
 
 
 def short_dtype(dtype: Any) -> str:

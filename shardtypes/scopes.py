@@ -1,7 +1,7 @@
 """Which size each name stands for, and for how long.
 
-A table of bindings lives for the outermost checked call of this thread or task and ends with it, or for a ``Scope``.
-Calls inside share the table of their caller, unless they open a scope of their own.
+Each call of a checked function has a table of its own. A function that is defined inside of one sees besides what that
+call bound: its own parameters come first. Calls share a table inside a ``Scope`` only, which the program opens itself.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import inspect
 import itertools
 from asyncio import current_task
 from asyncio.events import _get_running_loop  # the public one raises where none runs
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import get_ident
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from shardtypes.errors import ShardTypeError
@@ -78,11 +78,13 @@ class Deferred:
 
 
 class Table:
-    """Bindings of one scope. Sizes are ints, or the symbolic dimensions of an abstract trace."""
+    """Bindings of one call or one ``Scope``. Sizes are ints, or the symbolic dimensions of an abstract trace."""
 
-    __slots__ = ("closed", "deferred", "owner", "parent", "places", "sizes", "variadics")
+    __slots__ = (
+        "closed", "code", "deferred", "owner", "parent", "places", "shared", "sizes", "statements", "variadics",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, code: CodeType | None = None) -> None:
         self.sizes: dict[str, Any] = {}
         # (site, dim); made into a Binding only when a message needs it
         self.places: dict[str, tuple[Site, int | None]] = {}
@@ -90,14 +92,27 @@ class Table:
         self.deferred: list[Deferred] = []
         self.parent: Table | None = None
         self.closed = False
+        # That of the function whose call this is the table of; None for a ``Scope``.
+        self.code = code
+        # Whether calls inside use this table: that of a ``Scope``, on the thread or task that opened it.
+        self.shared = False
         self.owner: Any = None
+        # The names that each statement bound when it ran last.
+        self.statements: dict[Hashable, list[str]] | None = None
 
     def copy(self) -> Table:
         """A table with the same sizes, to go its own way."""
-        made = Table()
+        made = Table(self.code)
         made.sizes, made.places = dict(self.sizes), dict(self.places)
         made.variadics, made.deferred = dict(self.variadics), list(self.deferred)
+        made.shared = self.shared
         return made
+
+    def inherit(self, outer: Table) -> None:
+        """Add what the call bound in which this function was defined; the function's own names come first."""
+        self.sizes = {**outer.sizes, **self.sizes}
+        self.places = {**outer.places, **self.places}
+        self.variadics = {**outer.variadics, **self.variadics}
 
     def bind(self, name: str, size: Any, site: Site, dim: int | None) -> None:
         """Record the size of a name met for the first time."""
@@ -138,6 +153,22 @@ class Table:
                 table.popitem()
         del self.deferred[mark[3] :]
 
+    @contextmanager
+    def statement(self, key: Hashable) -> Iterator[None]:
+        """Check what a statement assigns: in the next round of a loop its names may stand for other sizes."""
+        if self.shared:
+            yield
+            return
+        if self.statements is None:
+            self.statements = {}
+        for name in self.statements.pop(key, ()):
+            self.places.pop(name, None)
+            self.sizes.pop(name, None)
+            self.variadics.pop(name.removeprefix("*"), None)
+        before = len(self.places)
+        yield
+        self.statements[key] = [*itertools.islice(self.places, before, None)]
+
 
 _current: ContextVar[Table | None] = ContextVar("shardtypes_scope", default=None)
 
@@ -149,20 +180,21 @@ def _runner() -> Any:
     return get_ident() if task is None else task
 
 
-def current_table() -> Table | None:
-    """The table in force on this thread or task, None outside every scope and checked call.
+def scope_in_force() -> Table | None:
+    """The table of the innermost open ``Scope`` of this thread or task, which calls share; else None.
 
-    A task inherits what was in force where it was made, and runs beside it: that table is not its own.
+    A task inherits what was in force where it was made, and runs beside it: that scope is not its own.
     """
     table = _current.get()
-    return table if table is None or table.owner == _runner() else None
+    return table if table is not None and table.shared and table.owner == _runner() else None
 
 
 def enter_table(table: Table) -> Table:
     """Put a table in force; undo it with ``leave_table``."""
     table.parent = _current.get()
-    table.owner = _runner()
     table.closed = False
+    if table.shared:
+        table.owner = _runner()
     _current.set(table)
     return table
 
@@ -174,22 +206,35 @@ def leave_table(table: Table) -> None:
     """
     table.closed = True
     current = _current.get()
+    if current is table:
+        current, table.parent = table.parent, None
     while current is not None and current.closed:
         current = current.parent
     _current.set(current)
 
 
-class Scope:
-    """``with Scope(): ...`` gives the block a fresh table, so that its names may mean other sizes than outside.
+def open_tables() -> Iterator[Table]:
+    """The tables in force, innermost first, up to the innermost ``Scope``."""
+    table = _current.get()
+    while table is not None and not table.shared:
+        yield table
+        table = table.parent
+    if table is not None and table.owner == _runner():
+        yield table
 
-    Re-entrant; safe with threads and asyncio.
+
+class Scope:
+    """``with Scope(): ...``: all checks in the block share one table, those in the calls that it makes too.
+
+    The block begins with a fresh table, so that its names may mean other sizes than outside. Re-entrant; safe with
+    threads and asyncio.
     """
 
     def __init__(self) -> None:
         self._tables: list[Table] = []
 
     def __enter__(self) -> Scope:
-        self._tables.append(enter_table(Table()))
+        self._tables.append(enter_table(shared_table()))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -197,48 +242,19 @@ class Scope:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """The sizes bound so far in the table in force."""
-        table = current_table()
-        return dict(table.sizes) if table is not None else {}
+        """The sizes bound so far in the block."""
+        return dict(self._tables[-1].sizes) if self._tables else {}
 
 
-class HeldTable:
-    """``with HeldTable(): ...`` holds the table in force, or a fresh one where there is none, for the block.
-
-    What a block binds that ends with an error is forgotten.
-    """
-
-    __slots__ = ("_mark", "_table")
-
-    def __enter__(self) -> None:
-        table = current_table()
-        self._mark = table.mark() if table is not None else None
-        self._table = table if table is not None else enter_table(Table())
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._mark is None:
-            leave_table(self._table)
-        elif error is not None:
-            self._table.fail(self._mark, error)
-
-
-@contextmanager
-def shared_table() -> Iterator[Table]:
-    """The table in force, or a fresh one for the block where there is none."""
-    table = current_table()
-    if table is not None:
-        yield table
-        return
-    table = Table()
-    opened = enter_table(table)
-    try:
-        yield table
-    finally:
-        leave_table(opened)
+def shared_table(code: CodeType | None = None) -> Table:
+    """A table that calls share while it is in force."""
+    table = Table(code)
+    table.shared = True
+    return table
 
 
 def scope(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: each call gets a fresh table. Name, doc and signature of the function are kept.
+    """Decorator: each call opens a ``Scope``. Name, doc and signature of the function are kept.
 
     Works above and below ``typechecked``. Generators and coroutines hold their table while they run only.
     """
@@ -253,11 +269,12 @@ def scope(function: Callable[P, R]) -> Callable[P, R]:
             with Scope():
                 return await function(*args, **kwargs)
 
+        run_coroutine.__shardtypes_scope__ = True  # type: ignore[attr-defined]  # as below
         return run_coroutine  # type: ignore[return-value]  # a coroutine function in, a coroutine function out
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        opened = enter_table(Table())
+        opened = enter_table(shared_table())
         try:
             return function(*args, **kwargs)
         finally:

@@ -17,13 +17,12 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import NamedSharding
-from typeguard import TypeCheckError
 
 from shardtypes import _stats
 from shardtypes.certainty import refuses, whole_tracebacks, why_uncertain
 from shardtypes.checked import _MISSING, display_name, typechecked
 from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype
-from shardtypes.errors import ShardTypeError
+from shardtypes.errors import ShardTypeError, TypeCheckError
 from shardtypes.lang import format_witness
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.partition_specs import map_type, spec_of

@@ -5,20 +5,84 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+#: How long a process may do nothing at all before it hangs. A busy machine makes one slow, never still for so long.
+_STILL_SECONDS = 300
 
 
-def run_python(
-    *args: str, cwd: Path = ROOT, env: dict[str, str] | None = None, timeout: float = 120
+class Progress:
+    """Whether a process and its children still work, by the processor's time that they have used: how long that takes
+    depends on what else the machine has to do, so tests have no limits in seconds."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._used = self._look()
+        self._since = time.monotonic()
+
+    def hangs(self) -> bool:
+        """It has used nothing for a long while."""
+        used = self._look()
+        if used != self._used or used is None:  # None: this system does not tell
+            self._used, self._since = used, time.monotonic()
+        return time.monotonic() - self._since > _STILL_SECONDS
+
+    def _look(self) -> dict[int, str] | None:
+        stats = {}
+        try:
+            entries = [entry for entry in os.listdir("/proc") if entry.isdigit()]
+        except FileNotFoundError:
+            return None
+        for entry in entries:
+            try:
+                fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended meanwhile
+                continue
+            stats[int(entry)] = (int(fields[1]), f"{fields[11]} {fields[12]}")
+        mine = {self._pid}
+        size = 0
+        while size != len(mine):
+            size = len(mine)
+            mine |= {pid for pid, (parent, _) in stats.items() if parent in mine}
+        return {pid: used for pid, (_, used) in stats.items() if pid in mine}
+
+
+def run(
+    command: Sequence[str | Path], cwd: Path = ROOT, env: Mapping[str, str] | None = None, together: bool = False
 ) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; the caller judges the exit status. With ``together`` both outputs are one.
+
+    Raises:
+        TimeoutError: it hangs.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # a pipe that is full would make it wait
+        process = subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT if together else err)
+        progress = Progress(process.pid)
+        while True:
+            try:
+                process.wait(1)
+                break
+            except subprocess.TimeoutExpired:
+                if progress.hangs():
+                    process.kill()
+                    process.wait()
+                    raise TimeoutError(f"{' '.join(map(str, command))} does nothing any more") from None
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+    return subprocess.CompletedProcess(command, process.returncode, *texts)
+
+
+def run_python(*args: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run this interpreter with ``args``, on this source tree; the caller judges the exit status."""
     merged = {**os.environ, **(env or {})}
     merged["PYTHONPATH"] = os.pathsep.join(p for p in (str(ROOT), merged.get("PYTHONPATH", "")) if p)
-    return subprocess.run(
-        [sys.executable, *args], cwd=cwd, env=merged, capture_output=True, text=True, timeout=timeout, check=False
-    )
+    return run([sys.executable, *args], cwd, merged)
 
 
 def force_devices(count: int = 8) -> None:

@@ -49,6 +49,6 @@ def test_findings_are_read_in_both_orders(demo: ModuleType, tmp_path: Path) -> N
 
 @pytest.mark.once
 def test_the_demo_passes() -> None:
-    done = run_python(str(SCRIPT), timeout=600)
+    done = run_python(str(SCRIPT))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAIL" not in done.stdout.rpartition("== Summary ==")[2]

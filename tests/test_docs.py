@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import pytest
 
 from shardlint.rules import all_rules
 from tests.support import ROOT
+from tests.support import run as run_command
 
 PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if "$ " in p.read_text())
 BLOCK = re.compile(r"(?:<!-- file: (?P<name>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
@@ -48,16 +48,7 @@ def run(line: str, cwd: Path) -> str:
         env["PYTHONSAFEPATH"] = "1"  # as the command does, other than ``python -m``
     for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):  # where pytest sees a CI it does not shorten lines
         env.pop(name, None)
-    done = subprocess.run(
-        [sys.executable, *TOOLS[tool], *args],
-        cwd=cwd,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    done = run_command([sys.executable, *TOOLS[tool], *args], cwd, env, together=True)
     text = re.sub(r"\bin \d+\.\d+s( \(\S+\))?", "in 1.00s", done.stdout)
     text = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", text, flags=re.M)
     return "".join(f"{row.rstrip()}\n" for row in text.strip("\n").splitlines())

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import ROOT
+from tests.support import ROOT, run
 
 PACKAGES = ("shardtypes", "shardlint", "pytest_shardtypes")
 
@@ -26,8 +26,8 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_the_base_needs_libcst_only(project: dict[str, Any]) -> None:
-    assert [d.split(">")[0] for d in project["project"]["dependencies"]] == ["libcst"]
+def test_the_base_needs_little(project: dict[str, Any]) -> None:
+    assert [d.split(">")[0] for d in project["project"]["dependencies"]] == ["libcst", "packaging", "pathspec"]
 
 
 def test_extras(project: dict[str, Any]) -> None:
@@ -57,15 +57,13 @@ def test_entry_points_exist(project: dict[str, Any]) -> None:
 
 def test_the_installed_command_runs() -> None:
     command = Path(sys.executable).with_name("shardlint")
-    done = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    done = run([command, "--help"])
     assert done.returncode == 0, done.stderr
     assert "explain" in done.stdout
 
 
 def test_pytest_finds_the_plugin() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run([sys.executable, "-m", "pytest", "--help"])
     assert "--shardtypes-devices" in done.stdout, done.stdout + done.stderr
 
 
@@ -95,7 +93,7 @@ def test_every_module_says_what_it_is(path: Path) -> None:
 
 def find_python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = ["/bin/sh", str(ROOT / "scripts" / "find_python.sh"), *args]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return run(command, env=env)
 
 
 @pytest.mark.once
@@ -130,7 +128,8 @@ def test_the_hook_is_the_command() -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert hook["id"] == "shardlint"
     assert hook["language"] == "python"
-    assert hook["entry"].split() == ["shardlint", "check"]
+    assert hook["entry"].split() == ["shardlint", "check", "--force-exclude"]
+    assert hook["types_or"] == ["python", "pyi", "jupyter"]
     assert hook["require_serial"] is True
 
 
@@ -173,6 +172,9 @@ def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
     theirs.mkdir()
     (theirs / "model.py").write_text(WRONG)
     (theirs / "notes.txt").write_text("not Python\n")
+    (theirs / "old").mkdir()
+    (theirs / "old" / "model.py").write_text(WRONG)
+    (theirs / "shardlint.toml").write_text('extend-exclude = ["old"]\n')
     (theirs / ".pre-commit-config.yaml").write_text(
         yaml.safe_dump({"repos": [{"repo": str(ours), "rev": revision, "hooks": [{"id": "shardlint"}]}]})
     )
@@ -181,20 +183,14 @@ def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
     def pre_commit() -> subprocess.CompletedProcess[str]:
         # A pre-commit that runs these tests sets GIT_DIR and the like for its own repository.
         env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") and k != "PYTHONPATH"}
-        return subprocess.run(
-            [sys.executable, "-m", "pre_commit", "run", "--all-files"],
-            cwd=theirs,
-            env={**env, "PRE_COMMIT_HOME": str(tmp_path / "home"), "PRE_COMMIT_COLOR": "never"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        env |= {"PRE_COMMIT_HOME": str(tmp_path / "home"), "PRE_COMMIT_COLOR": "never"}
+        return run([sys.executable, "-m", "pre_commit", "run", "--all-files"], theirs, env)
 
     failing = pre_commit()
     assert failing.returncode == 1, failing.stdout + failing.stderr
     assert "model.py:8:" in failing.stdout
     assert "ST201" in failing.stdout
+    assert "--> old/" not in failing.stdout
 
     (theirs / "model.py").write_text(WRONG.replace("'B/d F/t L'", "'B/d L F/t'"))
     git("add", "model.py", cwd=theirs)

@@ -11,20 +11,21 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from shardlint import ir, messages
-from shardlint.engine import classes, enforcement, mutation, statements, strings
+from shardlint.engine import classes, enforcement, expected_errors, mutation, statements, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.sharding import explicit
-from shardlint.engine.sharding.elsewhere import views_of
-from shardlint.engine.sharding.manual import Region, annotated_axes, own_view
+from shardlint.engine.sharding.elsewhere import may_be_manual, views_of
+from shardlint.engine.sharding.manual import Region, annotated_axes, configured, own_view
 from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.signatures import says_axes
 from shardlint.engine.shown import rows
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.events import Event
+from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding import View
 from shardlint.project import Project
@@ -42,8 +43,8 @@ _MAKING = frozenset({"__init__", "__new__", "__init_subclass__"})
 
 
 class HasMesh(Protocol):
-    """What the engine reads of the configuration: the mesh axes with their sizes, which of them are explicit, and the
-    lists of logical rules."""
+    """What the engine reads of the configuration: the mesh axes with their sizes, which of them are explicit, the lists
+    of logical rules, and the release of JAX that the program is for."""
 
     @property
     def mesh(self) -> dict[str, int | None]: ...
@@ -53,6 +54,9 @@ class HasMesh(Protocol):
 
     @property
     def explicit_axes(self) -> tuple[str, ...] | bool: ...
+
+    @property
+    def jax(self) -> Version: ...
 
 
 def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[Event]:
@@ -70,11 +74,14 @@ class run:
     they are used as well."""
 
     def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None, uses: bool = False) -> None:
-        settings = () if config is None else (config.mesh, config.logical_rules, config.explicit_axes)
-        self.it = Interpreter(project, *settings)
+        self.it = Interpreter(project)
+        if config is not None:
+            self.it = Interpreter(project, config.mesh, config.logical_rules, config.explicit_axes, config.jax)
         self.it.target = module.name
         self.it.uses = {} if uses else None
         self.module = module
+        self._expects_errors = expected_errors.expects_any(module)
+        self._failing: dict[int, frozenset[str]] = {}  # by body, the names that are used only where errors are expected
         frame = self.it.module_frame(module.name)
         strings.check_module(self.it, frame, module)
         later: list[_Task] = []
@@ -88,7 +95,7 @@ class run:
         self._waiting()
         for node, owner, closure in later:  # what runs in the manual view is known by now
             if not self.it.regions.seen(node):
-                self._function(node, owner, closure, None)
+                self._in_any_view(node, owner, closure)
         self._waiting(last=True)
 
     def _waiting(self, last: bool = False) -> None:
@@ -121,13 +128,28 @@ class run:
             return
         self._checked(node, owner, closure, (view, region))
 
+    def _in_any_view(self, node: ir.Function, owner: ClassValue | None, closure: Frame) -> None:
+        """Check a function as one of the global view. Where code that is not followed may as well call it in the manual
+        view, certain is what is wrong in both."""
+        it = self.it
+        if not annotated_axes(it, node, self.module.name) or not may_be_manual(it, node):
+            self._function(node, owner, closure, None)
+            return
+        before, it.events = it.events, {}
+        with it.regions.aside():
+            self._checked(node, owner, closure, (configured(it), None))
+        manual, it.events = it.events, {}
+        self._function(node, owner, closure, None)
+        both = {key: event for key, event in it.events.items() if key in manual}
+        it.events = {**both, **before}
+
     def _checked(
         self, node: ir.Function, owner: ClassValue | None, closure: Frame, runs: tuple[View | None, Region | None]
     ) -> None:
         it = self.it
         it.steps = 0
         before, (it.view, region) = (it.view, it.explicit), runs
-        it.explicit = explicit.of_function(it, closure) if it.view is None else None
+        it.explicit = explicit.of_function(it, closure, node.name) if it.view is None else None
         if it.view is not None:
             it.regions.add(FunctionValue(node, self.module.name, closure, owner, node.name), it.view, region, True)
         func = FunctionValue(node, self.module.name, closure, owner, node.name)
@@ -170,7 +192,7 @@ class run:
     ) -> None:  # fmt: skip
         it, module = self.it, self.module.name
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
-        frame.silent = _is_patched(node)
+        frame.silent = int(_is_patched(node) or self._is_expected_to_fail(node, owner, closure))
         frame.mesh, frame.inside = it.explicit, it.view is not None
         known: set[str] = set(closure.bindings.sizes)
         method = owner is not None and not _is_static(node)
@@ -219,6 +241,20 @@ class run:
         finally:
             it.stack.pop()
         self._defined_in(node, frame)
+
+    def _is_expected_to_fail(self, node: ir.Function, owner: ClassValue | None, closure: Frame) -> bool:
+        """Whether an error in a function, or in what is around it, is what the program wants."""
+        around = closure.function.node if closure.function is not None else None
+        if closure.silent or expected_errors.is_failing(node):
+            return True
+        if owner is not None and expected_errors.is_failing(owner.node):
+            return True
+        body = owner.node.body if owner is not None else self.module.body
+        if owner is None and isinstance(around, ir.Function):
+            body = around.body
+        if id(body) not in self._failing:
+            self._failing[id(body)] = expected_errors.only_failing(body) if self._expects_errors else frozenset()
+        return (node.name if owner is None else f"self.{node.name}") in self._failing[id(body)]
 
     def _defined_in(self, node: ir.Function, frame: Frame) -> None:
         """Check the functions, and the classes, that a function holds."""

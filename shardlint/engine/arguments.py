@@ -9,7 +9,7 @@ from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
-from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type
+from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -101,6 +101,16 @@ def bound_arguments(
             if other is not None:
                 break  # one mistake, one finding
     return Fit(bound, bindings, wrong)
+
+
+def refined(it: Interpreter, func: FunctionValue, fits: Fit) -> dict[str, Value]:
+    """The arguments, with what the annotations of their parameters say of them besides."""
+    known = dict(fits.bound)
+    for param in func.node.params:
+        type_ = resolve(it, param.annotation, func.module)
+        if param.name in known and param.kind not in ("*", "**") and says_something(type_):
+            known[param.name] = matching.refine(it, type_, known[param.name], fits.bindings)
+    return known
 
 
 def _swapped_with(

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from shardlint import ir, ops
 from shardlint.engine import builtin, callables, classes, lists, matching, mutation, optimizers, sharding, transforms
 from shardlint.engine.annotations import resolve
-from shardlint.engine.arguments import bound_arguments
+from shardlint.engine.arguments import bound_arguments, refined
+from shardlint.engine.expected_errors import is_expecting_call
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
+from shardlint.engine.meeting import meet
+from shardlint.engine.own_findings import told_elsewhere
 from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import known, listed, operand
 from shardlint.engine.sharding import collectives, copies, manual_calls, manual_operands, manual_trees, outside
@@ -36,6 +39,7 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
+from shardtypes.lang import Bindings
 
 #: Functions of arrays, not of trees; but these take a tree as well.
 _ARRAYS = ("jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "jax.scipy.", "jax.Array.", "jax.image.", "einops.")
@@ -47,6 +51,14 @@ if TYPE_CHECKING:
 
 def call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     """Evaluate the function and its arguments, then call."""
+    expects_error = is_expecting_call(expr)
+    frame.silent += expects_error
+    result = _call_expression(it, frame, expr)
+    frame.silent -= expects_error
+    return result
+
+
+def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     func = lists.of_tree(known(it.evaluate(frame, expr.func)), expr.func)
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
@@ -275,22 +287,22 @@ def call_function(
     places: tuple[int, ...],
 ) -> Value:  # fmt: skip
     """Check the arguments against the signature; the result comes from the signature, or from the body."""
+    if it.view is not None:
+        it.regions.add(func, it.view)
     fits = bound_arguments(it, frame, func, args, kwargs, at, places)
     if fits is None:
         return Unknown("arguments do not fit the parameters")
-    node, bound, bindings, wrong = func.node, fits.bound, fits.bindings, fits.wrong
-    returns = node.returns if isinstance(node, ir.Function) else None
+    node, returns = func.node, func.node.returns if isinstance(func.node, ir.Function) else None
     promise = resolve(it, returns, func.module)
-    open_ = isinstance(promise, ScalarType) and promise.kind == "str"
-    if says_something(promise) or open_ or wrong or (isinstance(node, ir.Function) and node.is_async):
-        mutation.not_followed(it, frame, func, bound)
-    if says_something(promise):
-        if wrong:  # nothing that follows from it is another mistake
-            return Unknown("an error was reported here")
-        result = matching.instantiate(it, promise, bindings, matching.Opaque(it))
-        return manual_calls.of_helper(it, frame, func, bound, bindings, at, result)
-    if open_:
-        return matching.instantiate(it, promise, bindings, matching.Opaque(it))
-    if wrong or (isinstance(node, ir.Function) and node.is_async):
-        return Unknown("not evaluated")
-    return in_place(it, frame, func, bound, at)
+    says = says_something(promise) or (isinstance(promise, ScalarType) and promise.kind == "str")
+    bindings = Bindings() if fits.wrong else fits.bindings  # what does not fit tells no sizes
+    promised = matching.instantiate(it, promise, bindings, matching.Opaque(it)) if says else None
+    if fits.wrong or (isinstance(node, ir.Function) and node.is_async):
+        mutation.not_followed(it, frame, func, fits.bound)
+        return Unknown("not evaluated") if promised is None else promised
+    with told_elsewhere(it, frame, func, at):
+        found = in_place(it, frame, func, refined(it, func, fits), at)
+    if promised is None:
+        return found
+    fails = matching.check(it, promise, found, bindings, frame.facts, "")  # reported where it is returned
+    return promised if fails else meet(it, promised, found)

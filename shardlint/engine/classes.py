@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import instances, matching, registration
 from shardlint.engine.frames import Frame
-from shardlint.engine.scopes import is_pytree_dataclass
 from shardlint.engine.sharding import manual_layers
-from shardlint.engine.trees import is_tree
-from shardlint.engine.types import AnyType, ArrayType, Type
+from shardlint.engine.trees import is_tree, map_leaves
+from shardlint.engine.types import AnyType, ArrayType, ClassType, Type
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -29,7 +29,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Bindings, Dim
+from shardtypes.lang import Bindings, Different, Dim, Facts, Shape, compare
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -301,18 +301,20 @@ def construct(
         given[name] = value
         position = len(args) + index
         where[name] = places[position] if position < len(places) else at
+    stack = () if prefix else _stack(it, cls, given, frame.facts)
+    given = {name: _one_of(value, stack) for name, value in given.items()}
     bindings = Bindings()
     made: list[tuple[str, Value]] = []
     types = dict(matching.field_types(it, cls, prefix))
     for name, (node, module) in declared.items():
         type_ = types[name]
         if name in given:
-            found = matching.check(it, type_, given[name], bindings, frame.facts, f"field {name} of {cls.name}")
+            what = f"field {name} of {cls.name}{', in each of a stack' if stack else ''}"
+            found = matching.check(it, type_, given[name], bindings, frame.facts, what)
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
             if found is not None and not found.kind:
                 related = () if found.where is None else (found.where.declared,)
-                message = found.message + _stacked_instead(cls, type_, given[name], prefix)
-                it.report(frame, found.code or "ST202", where[name], message, found.witness, related)
+                it.report(frame, found.code or "ST202", where[name], found.message, found.witness, related)
                 given[name] = Unknown("an error was reported here")
                 types[name] = AnyType()
             made.append((name, given[name]))
@@ -322,19 +324,56 @@ def construct(
             made.append((name, Unknown("not given")))
     made = [(name, _refined(it, cls, name, types[name], value, bindings)) for name, value in made]
     front = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in prefix)
-    if front:
-        return InstanceValue(cls, tuple(made), front, exact=True)
+    if front or stack:
+        fields_ = tuple((name, _stacked(value, stack)) for name, value in made)
+        return InstanceValue(cls, fields_, front or stack, exact=True)
     return instances.completed(it, frame, InstanceValue(cls, tuple(made), exact=True), at)
 
 
-def _stacked_instead(cls: ClassValue, type_: Type, value: Value, prefix: tuple[Dim, ...]) -> str:
-    """What was probably meant where a field gets one dimension more than it has."""
-    if prefix or not is_pytree_dataclass(cls) or not isinstance(type_, ArrayType) or type_.shape is None:
-        return ""
-    rank = len(value.dims) if isinstance(value, ArrayValue) and value.dims is not None else None
-    fixed = all(dim.kind != "variadic" for dim in type_.shape.dims)
-    more = fixed and rank == len(type_.shape.dims) + 1
-    return f"; Array['n', {cls.name}](…) makes one whose fields are stacked" if more else ""
+def _stack(it: Interpreter, cls: ClassValue, given: dict[str, Value], facts: Facts) -> tuple[Dimension, ...]:
+    """The dimensions in front of every array that a tree is made of, where all have as many more than their fields:
+    then its fields are stacked."""
+    types = matching.field_types(it, cls) if is_tree(cls) else {}
+    found = (_front(type_, given.get(name, Unknown())) for name, type_ in types.items())
+    fronts = [front for front in found if front is not None]
+    return fronts[0] if fronts and all(_may_be_equal(front, fronts[0], facts) for front in fronts) else ()
+
+
+def _may_be_equal(a: tuple[Dimension, ...], b: tuple[Dimension, ...], facts: Facts) -> bool:
+    sizes = [(x.size, y.size) for x, y in zip(a, b, strict=False)]
+    return len(a) == len(b) and not any(
+        x is not None and y is not None and isinstance(compare(x, y, facts), Different) for x, y in sizes
+    )
+
+
+def _front(type_: Type, value: Value) -> tuple[Dimension, ...] | None:
+    """The dimensions that a value has more than its type, in front; None where that is not known."""
+    match type_, value:
+        case ArrayType(shape=Shape(variadic=None) as shape), ArrayValue(dims=tuple() as dims):
+            return dims[: max(0, len(dims) - len(shape.dims))]
+        case ClassType(), InstanceValue(cls=cls, prefix=prefix) if cls is type_.cls:
+            return prefix[: max(0, len(prefix) - len(type_.prefix))]
+        case _:
+            return None
+
+
+def _one_of(value: Value, front: tuple[Dimension, ...]) -> Value:
+    """An array, or a tree of stacked ones, without the dimensions of its stack."""
+    if isinstance(value, InstanceValue) and front and len(value.prefix) >= len(front):
+        one = map_leaves(value, lambda leaf: _one_of(leaf, front))
+        return replace(one, prefix=value.prefix[len(front) :]) if isinstance(one, InstanceValue) else one
+    if not isinstance(value, ArrayValue) or value.dims is None:
+        return value
+    return replace(value, dims=value.dims[len(front) :])
+
+
+def _stacked(value: Value, front: tuple[Dimension, ...]) -> Value:
+    if isinstance(value, InstanceValue) and front:
+        many = map_leaves(value, lambda leaf: _stacked(leaf, front))
+        return replace(many, prefix=(*front, *value.prefix)) if isinstance(many, InstanceValue) else many
+    if not isinstance(value, ArrayValue) or value.dims is None:
+        return value
+    return replace(value, dims=(*front, *value.dims))
 
 
 def _refined(it: Interpreter, cls: ClassValue, name: str, type_: Type, value: Value, bindings: Bindings) -> Value:

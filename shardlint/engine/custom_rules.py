@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes
+from shardlint import dtypes, ir
 from shardlint.engine.agreement import Site, agree
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
+from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.engine.trees import bare, children, leaf_pairs, map_leaves, traced
 from shardlint.engine.types import AnyType
 from shardlint.ops.registry import is_none, static_int
@@ -25,6 +26,7 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
+from shardlint.walking import walk
 from shardtypes.lang import Bindings
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ def define(
     if isinstance(wrapped, WrappedValue) and given:
         primal, rules = _function(wrapped.func), [_function(rule) for rule in given]
         fixed = _fixed(wrapped)
+        if primal is not None and all(rule is not None and _stays(it, rule) for rule in rules):
+            it.local_rules.add(id(primal.node))
         if primal is not None and fixed is not None and None not in rules:
             known = [rule for rule in rules if rule is not None]
             site = Site(it, frame, f"{wrapped.kind.rpartition('.')[2]} {primal.name}", at, code="ST218", private=True)
@@ -63,6 +67,19 @@ def define(
             elif len(known) == 2:
                 _reverse_mode(site, primal, known[0], known[1], fixed)
     return given[0] if given else Unknown("no rule")
+
+
+def is_local(it: Interpreter, wrapped: WrappedValue) -> bool:
+    """Whether the rules that give the gradients of a function are known, and certainly reduce nothing over a mesh."""
+    primal = _function(wrapped.func)
+    return primal is not None and id(primal.node) in it.local_rules
+
+
+def _stays(it: Interpreter, rule: FunctionValue) -> bool:
+    """Whether all that a rule calls are functions of libraries, and no collectives."""
+    calls = (node for node in walk(rule.node.body) if isinstance(node, ir.Call))
+    found = (it.resolve_static(call.func, rule.module) for call in calls)
+    return all(isinstance(one, ExternalValue) and one.qualname not in COLLECTIVES for one in found)
 
 
 def _function(value: Value) -> FunctionValue | None:

@@ -43,18 +43,31 @@ def _forwards(call: ir.Call, star: str, stars: str) -> bool:
     return [(a.star, a.value.id if isinstance(a.value, ir.Name) else "") for a in call.args] == wanted
 
 
+_COPYING = frozenset({"wraps", "update_wrapper"})
+_CHECKING = frozenset({"typechecked", "jaxtyped", "beartype"})
+
+
 def keeps_signature(node: ir.Function) -> str | None:
     """Whether what a decorator returns shows the signature of what it wraps: ``hidden`` where it certainly does not,
-    ``wraps`` where ``functools.wraps`` tells of it, None where it is not known."""
-    inner = {n.name: n for n in node.body if isinstance(n, ir.Function)}
-    returned = [n for n in node.body if isinstance(n, ir.Return)]
-    if len(returned) != 1 or not isinstance(returned[0].value, ir.Name) or len(node.params) != 1:
+    ``wraps`` where ``functools.wraps`` or ``update_wrapper`` tell of it, None where it is not known."""
+    found = _returned(node)
+    if found is None or any(p.annotation is not None for p in found.params) or found.returns is not None:
+        return None  # a signature of its own is as good
+    inside = {n.id if isinstance(n, ir.Name) else n.name for n in walk(node.body) if isinstance(n, (ir.Name, ir.Attr))}
+    if inside & _CHECKING or any(name.startswith("__") for name in inside):
         return None
-    found = inner.get(returned[0].value.id)
-    if found is None or any(isinstance(n, ir.Attr) and n.name.startswith("__") for n in walk(node.body)):
+    if not inside & _COPYING:
+        return None if found.decorators else "hidden"
+    return "wraps" if len(found.decorators) < 2 else None
+
+
+def _returned(node: ir.Function) -> ir.Function | None:
+    """The function that a decorator defines and returns, if nothing else is made of it in between."""
+    returned = [n.value for n in node.body if isinstance(n, ir.Return)]
+    if len(returned) != 1 or not isinstance(returned[0], ir.Name) or len(node.params) != 1:
         return None
-    if not found.decorators:
-        return "hidden"
-    wraps = [d.func for d in found.decorators if isinstance(d, ir.Call)]
-    named = [f.name if isinstance(f, ir.Attr) else f.id if isinstance(f, ir.Name) else "" for f in wraps]
-    return "wraps" if len(found.decorators) == 1 and named == ["wraps"] else None
+    name = returned[0].id
+    assigned = (n.targets for n in walk(node.body) if isinstance(n, ir.Assign))
+    if any(isinstance(target, ir.Name) and target.id == name for targets in assigned for target in targets):
+        return None
+    return next((n for n in node.body if isinstance(n, ir.Function) and n.name == name), None)

@@ -48,6 +48,7 @@ def call_derivative(
     for index in chosen or ():
         inner[index] = traced(args[index])
         _inexact(it, frame, func, inner[index], index, places, at, options)
+    by_hand = it.by_hand
     result = call(it, frame, func.func, inner, kwargs, at, places)
     if aux is None:
         return Unknown("has_aux is not known")
@@ -58,7 +59,8 @@ def call_derivative(
     wanted = None
     if chosen is not None:
         given = [_differentiable(inner[index]) for index in chosen]
-        wanted = [manual_trees.gradient(it.view, one, value, place) or bare(one, weak=True) for one in given]
+        own = it.by_hand == by_hand
+        wanted = [manual_trees.gradient(it.view, one, value, place, own) or bare(one, weak=True) for one in given]
     if wanted is None:
         gradient: Value = Unknown("argnums is not known")
     else:

@@ -59,11 +59,12 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         key = None
     held = tuple(value for value in bound.values() if objects.can_change(value))
     if key in it.memo:
-        result, left = it.memo[key]
+        result, left, by_hand = it.memo[key]
+        it.by_hand += by_hand
         copies: dict[int, Value] = {}
         it.left = next(iter(bound.values()), None) if left is None else containers.copied(left, copies)
         return containers.copied(result, copies)
-    count = len(it.events)
+    count, by_hand = len(it.events), it.by_hand
     certain, it.traced = not it.traced, False
     names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
     inner = Frame(func.module, dict(bound), names, facts, closure, func, silent=frame.silent, in_place=True)
@@ -95,7 +96,7 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         mutation.settled(it, frame, held, after, certain)
     it.traced = not certain
     if pure and key is not None and len(it.events) == count and (found is not None or share >= _MANY_STEPS):
-        it.memo[key] = (result, it.left)
+        it.memo[key] = (result, it.left, it.by_hand - by_hand)
     return result
 
 

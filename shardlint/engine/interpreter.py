@@ -17,7 +17,9 @@ from shardlint.engine.sharding.manual import Regions
 from shardlint.engine.sharding.placements import Placement
 from shardlint.engine.types import Type
 from shardlint.events import Event
+from shardlint.jax_version import NEWEST, Version
 from shardlint.logical_rules import RuleList
+from shardlint.made_axes import MadeAxes
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
 from shardlint.ops.sharding.explicit import configured, explicit_axes
@@ -53,12 +55,13 @@ class Interpreter:
 
     def __init__(
         self, project: Project, mesh: Mapping[str, int | None] | None = None, rules: Sequence[RuleList] = (),
-        explicit: Sequence[str] | bool = (),
+        explicit: Sequence[str] | bool = (), jax: Version = NEWEST,
     ) -> None:  # fmt: skip
         self.project = project
         self.mesh = dict(mesh or {})
         self.configured = configured(self.mesh, explicit)  # the configured mesh, where it has explicit axes
         self.rules = tuple(rules)
+        self.jax = jax  # the release that the program is for
         self.placements: dict[int, Placement] = {}
         self.wrong_places: set[tuple[str, int]] = set()  # what was found wrong; what follows from it is not told
         self.types: dict[tuple[str, int, int], Type] = {}
@@ -67,9 +70,12 @@ class Interpreter:
         self._names: dict[int, tuple[ir.Function | ir.Lambda, tuple[str, ...]]] = {}
         self.modules: dict[str, Frame] = {}
         self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
+        self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
+        self.borrowed: set[object] = set()  # the keys of those that were found in a function as it was called
+        self.own_findings: dict[object, frozenset[tuple[str, tuple[str, int]]]] = {}  # by function, and its view
         self.seen: dict[tuple[int, str], tuple[str, Value]] = {}  # what assigned names are, by node
         self.uses: dict[tuple[int, str], tuple[str, Value]] | None = None  # and used ones, if wanted
         self.unmodelled: dict[str, int] = {}
@@ -78,9 +84,11 @@ class Interpreter:
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
         self.active: dict[int, list[dict[str, Value]]] = {}  # arguments of the calls being evaluated, by function
         self.taken: dict[object, tuple[Value, Value]] = {}  # what manual code takes from outside, and how it sees that
-        self.memo: dict[object, tuple[Value, Value | None]] = {}
+        self.memo: dict[object, tuple[Value, Value | None, int]] = {}
         self.left: Value | None = None  # the instance that the last method evaluated in place left behind
         self.callers: list[Frame] = []  # of the functions that are being evaluated in place
+        self.by_hand = 0  # calls of functions whose gradients a rule gives that may reduce them
+        self.local_rules: set[int] = set()  # functions with rules for their gradients that certainly do not
         self.traced = False  # what is called now may be called any number of times, or with copies
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
         self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often
@@ -155,7 +163,10 @@ class Interpreter:
         if at < 0:
             return
         event = Event(code, at, message, dict(witness or {}), related, span)
-        self.events.setdefault(event.key, event)
+        borrowed = len(self.stack) > self.base + 1
+        if event.key not in self.events or (event.key in self.borrowed and not borrowed):
+            self.events[event.key] = event
+            (self.borrowed.add if borrowed else self.borrowed.discard)(event.key)
 
     def op_error(self, frame: Frame, error: OpError, at: int, operands: Sequence[ir.Expr] = ()) -> Value:
         place = at
@@ -249,7 +260,12 @@ class Interpreter:
 
     def on_other_mesh(self, axis: str) -> bool:
         """Whether code of the project makes an axis that the configured mesh has not."""
-        return bool(self.mesh) and axis not in self.mesh and axis in self.project.note(AXES, self.project.made_axes)
+        return bool(self.mesh) and axis not in self.mesh and axis in self.made_axes.names
+
+    @property
+    def made_axes(self) -> MadeAxes:
+        """The meshes, and other axes, that code of the project makes."""
+        return self.project.note(AXES, self.project.made_axes)
 
     def names_in(self, node: ir.Function | ir.Lambda) -> tuple[str, ...]:
         """The names that a function reads or binds anywhere in it, in order."""

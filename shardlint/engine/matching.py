@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from shardlint import dtypes, ir
 from shardlint.engine.annotations import resolve, with_prefix
+from shardlint.engine.meeting import meet
 from shardlint.engine.scopes import shares_scope
-from shardlint.engine.sharding import explicit, manual_calls, manual_match, placements
+from shardlint.engine.sharding import explicit, manual_match, placements
 from shardlint.engine.trees import is_tree, static_fields
 from shardlint.engine.types import (
     AnyType,
@@ -375,22 +376,8 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
     """What is known after an annotation was passed: the value, its gaps filled from the annotation."""
     if isinstance(type_, ArrayType):
         promised = instantiate(it, type_, bindings, Opaque(it))
-        if not isinstance(promised, ArrayValue):
-            return value
-        if not isinstance(value, ArrayValue):
-            return promised if isinstance(value, Unknown) else value
-        dims = value.dims
-        if dims is None:
-            dims = promised.dims
-        elif promised.dims is not None and len(dims) == len(promised.dims):
-            dims = tuple(
-                Dimension(
-                    b.size if a.size is None else a.size, a.axes if b.axes is None else b.axes, b.label or a.label
-                )
-                for a, b in zip(dims, promised.dims, strict=True)
-            )
-        refined = replace(value, dims=dims, dtype=dtypes.both(value.dtype, promised.dtype))
-        return refined if it.view is None else manual_calls.annotated(value, refined, promised)
+        known = isinstance(promised, ArrayValue) and isinstance(value, (ArrayValue, Unknown))
+        return meet(it, promised, value) if known else value
     if isinstance(type_, SequenceType) and isinstance(value, SequenceValue) and len(type_.items) == len(value.items):
         items = tuple(refine(it, one, item, bindings) for one, item in zip(type_.items, value.items, strict=True))
         return replace(value, items=items)

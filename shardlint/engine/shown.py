@@ -127,6 +127,14 @@ def rows(seen: Mapping[Key, tuple[str, Value]]) -> list[tuple[int, str, str, str
     return [(at, name, *shown(value)) for (at, _), (name, value) in sorted(seen.items(), key=lambda item: item[0])]
 
 
+def share_known(seen: Mapping[Key, tuple[str, Value]]) -> tuple[int, int]:
+    """Of how many values that are or may be arrays the rank is known, and how many there are."""
+    values = [value for _, value in seen.values()]
+    known = sum(isinstance(value, ArrayValue) and value.dims is not None for value in values)
+    arrays = sum(isinstance(value, (ArrayValue, Unknown)) for value in values)
+    return known, arrays
+
+
 def _keep(it: Interpreter, frame: Frame, seen: dict[Key, tuple[str, Value]], key: Key, value: Value) -> None:
     if not (frame.checking or (frame.in_place and frame.module == it.target)):
         return

@@ -10,6 +10,7 @@ from shardlint.engine import (
     attributes,
     classes,
     containers,
+    expected_errors,
     iteration,
     matching,
     mutation,
@@ -218,10 +219,12 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     if isinstance(type_, (AnyType, ScalarType)) and not isinstance(value, Unknown):
         assign(it, frame, node.target, value)
         return
+    mark = frame.bindings.mark()
     found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
     if found is not None:
         it.report(frame, found.code or "ST203", node.value.at, found.message, found.witness)
-        assign(it, frame, node.target, Unknown("does not fit its annotation"))
+        frame.bindings.rollback(mark)
+        assign(it, frame, node.target, matching.instantiate(it, type_, frame.bindings, matching.Opaque(it)))
         return
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
 
@@ -286,9 +289,8 @@ def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
     for context, target in node.items:
         entered = evaluate(it, frame, context)
         sharding.enter(frame, entered)
-        func = context.func if isinstance(context, ir.Call) else context
-        last = func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
-        expects_error |= last in ("raises", "assertRaises", "assertRaisesRegex", "suppress", "assertRaisesWithRegex")
+        named = it.resolve_static(context.func if isinstance(context, ir.Call) else context, frame.module)
+        expects_error |= expected_errors.enters(context, named, frame.function)
         if target is not None:
             given = entered if isinstance(entered, MeshValue) else Unknown("what a context manager gives")
             assign(it, frame, target, given)
@@ -301,9 +303,10 @@ def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
 
 def _try(it: Interpreter, frame: Frame, node: ir.Try) -> bool:
     before = dict(frame.variables)
-    frame.silent += bool(node.handlers)  # an error in there may be expected
+    expects_error = expected_errors.handled(node)
+    frame.silent += expects_error
     ended = block(it, frame, node.body)
-    frame.silent -= bool(node.handlers)
+    frame.silent -= expects_error
     if not ended:
         ended = block(it, frame, node.orelse)
     paths = [] if ended else [frame.variables]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -73,20 +74,58 @@ def _is_read_by_project(it: Interpreter, node: ir.Subscript, module: str) -> boo
 def _axes(it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: bool) -> None:
     seen: set[str] = set()
     for dim in shape.dims:
-        count: int | None = 1
         for axis, span in zip(dim.axes, dim.axis_spans, strict=True):
             place = (span.start, span.end) if literal else None
             if axis in seen:
                 it.report(frame, "ST102", expr.at, messages.repeated_axis(axis, shape.text), span=place)
             seen.add(axis)
-            if it.mesh and axis not in it.mesh and not it.on_other_mesh(axis):
-                it.report(frame, "ST103", expr.at, messages.unknown_axis(axis, it.mesh), span=place)
-            length = it.mesh.get(axis)
-            count = None if count is None or length is None else count * length
+            known = _known_axes(it, frame.module)
+            if known and axis not in known and not it.on_other_mesh(axis):
+                it.report(frame, "ST103", expr.at, messages.unknown_axis(axis, known), span=place)
         size = dim.size.constant if dim.size is not None else None
-        if dim.axes and size is not None and count is not None and size % count:
+        counts = _parts(it, dim.axes) if dim.axes and size is not None else ()
+        if size is not None and counts and all(size % count for count in counts):
             place = (dim.span.start, dim.span.end) if literal else None
-            it.report(frame, "ST104", expr.at, messages.indivisible(size, count, dim.axes), span=place)
+            it.report(frame, "ST104", expr.at, messages.indivisible(size, min(counts), dim.axes), span=place)
+
+
+def _known_axes(it: Interpreter, module: str) -> Collection[str]:
+    """The axes of the configured mesh; else those of all meshes that the project makes, if the module speaks of some:
+    what is annotated for others to use may be meant for their meshes."""
+    if it.mesh:
+        return it.mesh
+    made = it.made_axes.only
+    return made if made and not made.isdisjoint(_spoken_of(it, module)) else ()
+
+
+def _parts(it: Interpreter, axes: tuple[str, ...]) -> Collection[int]:
+    """Into how many parts these axes split a dimension: on the configured mesh, else on each that the project makes."""
+    if not it.mesh:
+        return it.made_axes.sizes(axes)
+    lengths = [it.mesh.get(axis) for axis in axes]
+    known = [length for length in lengths if length is not None]
+    return [prod(known)] if len(known) == len(lengths) else []
+
+
+def _spoken_of(it: Interpreter, module: str) -> frozenset[str]:
+    """The axes in all annotations of a module."""
+    source = it.project.module(module)
+    found = it.axes_spoken_of.get(module)
+    if found is None and source is not None:
+        nodes = (node for node in walk(source.body, _SUBSCRIPTS) if isinstance(node, ir.Subscript))
+        texts = (node.index.value for node in nodes if isinstance(node.index, ir.Const))
+        found = frozenset(axis for text in texts for axis in _axes_of(text))
+        it.axes_spoken_of[module] = found
+    return found or frozenset()
+
+
+def _axes_of(text: object) -> tuple[str, ...]:
+    if not isinstance(text, (str, bytes)):
+        return ()
+    try:
+        return parse(text).axes
+    except ShapeSyntaxError:
+        return ()
 
 
 def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module: str, known: set[str]) -> None:

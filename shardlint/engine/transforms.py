@@ -151,6 +151,7 @@ def call_wrapped(
         result = manual_layers.applied(it, func, args, layers.call(it, frame, func, args, at, places))
         return layer_names.applied(it, frame, func, args, at, result)
     if func.kind in CUSTOM:
+        it.by_hand += not custom_rules.is_local(it, func)
         return call(it, frame, func.func, args, kwargs, at, places, operands)
     if func.kind in DERIVATIVES:
         return call_derivative(it, frame, func, args, kwargs, at, places)

@@ -149,7 +149,7 @@ def _check_axes(ctx: AnalyzeTypeContext | FunctionContext, shape: Shape, report:
     for axis in sorted(set(shape.axes)):
         if shape.axes.count(axis) > 1:
             report(ctx.api, "ST102", messages.repeated_axis(axis, shape.text), ctx.context, AXES)
-        if mesh and axis not in mesh and axis not in report.settings.made_axes():
+        if mesh and axis not in mesh and axis not in report.settings.made_axes().names:
             report(ctx.api, "ST103", messages.unknown_axis(axis, mesh), ctx.context, AXES)
     for dim in shape.dims:
         size = dim.size.constant if dim.size is not None else None

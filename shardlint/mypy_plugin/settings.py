@@ -9,7 +9,7 @@ from pathlib import Path
 from mypy.options import Options
 
 from shardlint.config import Config, ConfigError, find
-from shardlint.made_axes import made_axes
+from shardlint.made_axes import MadeAxes, made_axes
 from shardlint.selection import Selection, known_codes
 
 
@@ -24,8 +24,8 @@ class Settings:
     def mesh(self) -> Mapping[str, int | None]:
         return self.selection.config.mesh
 
-    def made_axes(self) -> frozenset[str]:
-        """The mesh axes that the code itself makes."""
+    def made_axes(self) -> MadeAxes:
+        """The meshes, and other axes, that the code itself makes."""
         return made_axes(self.selection.config)
 
     @property

@@ -96,8 +96,8 @@ def like(call: Call) -> Value:
 @model("a, dtype=None, order=None, *, copy=None, device=None, out_sharding=None", "jax.numpy.asarray")
 def asarray(call: Call) -> Value:
     source = call["object"] if "object" in call.args else call["a"]
-    value = nested(call, source)
     name, given = dtype_argument(call, call["dtype"])
+    value = _of_objects(call, source) if given and name is None and call.ctx.numpy else nested(call, source)
     if "ndmin" in call.args and static_int(call["ndmin"]) != 0:
         return with_dtype(UNKNOWN_ARRAY, name)
     if given:
@@ -105,9 +105,26 @@ def asarray(call: Call) -> Value:
     return with_dtype(value, value.dtype, value.weak and not isinstance(source, SequenceValue))
 
 
+def _of_objects(call: Call, value: Value) -> ArrayValue:
+    """NumPy's array of a dtype that is none of JAX's: rows of any lengths may be its objects, and tuples its records.
+
+    Raises UnknownArgument where its shape depends on that.
+    """
+    if _has_tuples(value):
+        raise UnknownArgument
+    try:
+        return nested(call, value)
+    except OpError:
+        raise UnknownArgument from None
+
+
+def _has_tuples(value: Value) -> bool:
+    return isinstance(value, SequenceValue) and (value.kind == "tuple" or any(map(_has_tuples, value.items)))
+
+
 def nested(call: Call, value: Value) -> ArrayValue:
     """The array of a nested sequence of numbers and arrays."""
-    if not isinstance(value, SequenceValue):
+    if not isinstance(value, SequenceValue) or value.kind in ("set", "iterator"):
         return as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
     parts = [nested(call, item) for item in value.items]
     if not parts:

@@ -1,6 +1,6 @@
 """Findings as text, one module a format. Each has ``render(diagnostics, lines) -> str``, '' or ending in a newline.
 
-``lines`` gives the source lines of a path, for those formats that show them.
+``lines`` gives the source lines that a place counts, for those formats that show them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from shardtypes.lang.diagnostics import Diagnostic
+from shardtypes.lang.diagnostics import Diagnostic, Place
 
-Lines: TypeAlias = Callable[[str], Sequence[str]]
+Lines: TypeAlias = Callable[[Place], Sequence[str]]
 Renderer: TypeAlias = Callable[[Sequence[Diagnostic], Lines], str]
 
 FORMATS = ("full", "concise", "json", "github", "sarif")

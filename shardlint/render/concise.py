@@ -10,6 +10,9 @@ from shardtypes.lang.diagnostics import Diagnostic
 
 def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
     """See the package."""
-    return "".join(
-        f"{d.place.path}:{d.place.line}:{d.place.column}: {d.code} {' '.join(d.message.split())}\n" for d in diagnostics
-    )
+    return "".join(map(_line, diagnostics))
+
+
+def _line(found: Diagnostic) -> str:
+    place = found.place
+    return f"{place.shown_path}:{place.line}:{place.column}: {found.code} {' '.join(found.message.split())}\n"

@@ -28,8 +28,8 @@ def _one(diagnostic: Diagnostic, lines: Lines) -> str:
 
 def _frame(place: Place, lines: Lines, arrow: str, mark: str) -> list[str]:
     margin = len(str(place.line))
-    head = f"{' ' * margin} {arrow} {place.path}:{place.line}:{place.column}"
-    source = lines(place.path)
+    head = f"{' ' * margin} {arrow} {place.shown_path}:{place.line}:{place.column}"
+    source = lines(place)
     if place.line > len(source):
         return [head]
     text = source[place.line - 1]

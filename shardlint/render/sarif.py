@@ -29,17 +29,27 @@ def _result(diagnostic: Diagnostic, rule: int) -> dict[str, object]:
         "ruleIndex": rule,
         "level": "warning" if diagnostic.severity == "warning" else "error",
         "message": {"text": diagnostic.message},
-        "locations": [{"physicalLocation": _location(diagnostic.place)}],
+        "locations": [_location(diagnostic.place)],
     }
     if diagnostic.related:
         result["relatedLocations"] = [
-            {"id": n, "message": {"text": r.message}, "physicalLocation": _location(r.place)}
-            for n, r in enumerate(diagnostic.related)
+            {"id": n, "message": {"text": r.message}, **_location(r.place)} for n, r in enumerate(diagnostic.related)
         ]
     return result
 
 
 def _location(place: Place) -> dict[str, object]:
+    if place.cell:  # a region would count the lines of the file that holds the cells
+        name = f"cell {place.cell}"
+        logical = {"name": name, "fullyQualifiedName": f"{name}:{place.line}:{place.column}", "kind": "element"}
+        return {
+            "physicalLocation": {"artifactLocation": {"uri": place.path}},
+            "logicalLocations": [logical],
+        }
+    return {"physicalLocation": _in_file(place)}
+
+
+def _in_file(place: Place) -> dict[str, object]:
     return {
         "artifactLocation": {"uri": place.path},
         "region": {

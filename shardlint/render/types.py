@@ -32,11 +32,11 @@ def render_types(types: Sequence[Shown], style: str) -> str:
 
 def _line(shown: Shown) -> str:
     place = shown.place
-    return f"{place.path}:{place.line}:{place.column}: {shown.name}: {_type(shown)}\n"
+    return f"{place.shown_path}:{place.line}:{place.column}: {shown.name}: {_type(shown)}\n"
 
 
 def _tables(types: Sequence[Shown]) -> Iterator[str]:
-    for path, found in groupby(types, key=lambda shown: shown.place.path):
+    for path, found in groupby(types, key=lambda shown: shown.place.shown_path):
         rows = list(found)
         number = max(len(str(shown.place.line)) for shown in rows)
         name = min(max(len(shown.name) for shown in rows), 24)

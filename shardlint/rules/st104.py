@@ -7,7 +7,8 @@ class IndivisibleDim(Rule):
     """
     ## What it does
 
-    Reports a number in an annotation that the sizes of its mesh axes do not divide.
+    Reports a number in an annotation that the sizes of its mesh axes do not divide: on the configured mesh, else on
+    every mesh that the project makes, where all of them are written out.
 
     ## Why is this bad
 

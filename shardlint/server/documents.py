@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shardlint import config as configuration
-from shardlint import files
-from shardlint.config import Config
+from shardlint import decoding
+from shardlint.config import Config, find
+from shardlint.discovery import shown
 from shardlint.run import Report, check
 from shardlint.workers import ShownType
 from shardtypes.lang.diagnostics import Diagnostic
@@ -32,25 +32,32 @@ def check_documents(texts: Mapping[Path, str]) -> tuple[dict[Path, Checked], lis
         ConfigError: settings that cannot be used.
         RuleError: a rule module cannot be used.
     """
-    projects: dict[Path, tuple[Config, dict[Path, bytes]]] = {}
-    for path, text in texts.items():
-        config = configuration.find(path.parent)
-        if not files.excluded(path, config):
-            projects.setdefault(config.root, (config, {}))[1][path] = text.encode("utf-8", "surrogatepass")
-    found: dict[Path, Checked] = {}
-    problems: list[str] = []
-    for config, overlay in projects.values():
-        # One process: forking under the threads of a server is not safe, and an open file is small.
-        report = check((), replace(config, jobs=1), overlay=overlay, show_types=True)
-        problems += report.problems
-        found |= {path: _part(report, files.shown(path)) for path in overlay}
-    return found, problems
+    overlay = {path: _saved(text) for path, text in texts.items()}
+    # Not the files around them: the first answer would have to wait until a whole project is read.
+    report = check((), _settings, overlay=overlay, show_types=True, around=False)
+    return {path: _part(report, shown(path)) for path in overlay}, report.problems
 
 
-def _part(report: Report, shown: str) -> Checked:
+def _saved(text: str) -> bytes:
+    """The bytes of a document as they would be in its file, in the encoding that it declares."""
+    plain = text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode(decoding.encoding_of(plain))
+    except (SyntaxError, UnicodeEncodeError):  # which the run reports
+        return plain
+
+
+def _settings(folder: Path) -> Config:
+    """An open file is left out where the settings exclude it. One process: forking under the threads of a server is not
+    safe, and an open file is small."""
+    return replace(find(folder), jobs=1, force_exclude=True)
+
+
+def _part(report: Report, path: str) -> Checked:
+    text = decoding.decoded(report.texts.get(path, b""))
     return Checked(
-        tuple(report.texts.get(shown, b"").decode("utf-8", "replace").splitlines(keepends=True)),
-        tuple(d for d in report.diagnostics if d.place.path == shown),
-        tuple(t for t in report.types if t.place.path == shown),
-        tuple(t for t in report.uses if t.place.path == shown),
+        tuple(decoding.lines(text, keepends=True)),
+        tuple(d for d in report.diagnostics if d.place.path == path),
+        tuple(t for t in report.types if t.place.path == path),
+        tuple(t for t in report.uses if t.place.path == path),
     )

@@ -12,13 +12,20 @@ Applicability: TypeAlias = Literal["safe", "unsafe"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A range in a file. Lines and columns start at 1; the end column is the one after the last character."""
+    """A range in a file. Lines and columns start at 1; the end column is the one after the last character. In a
+    notebook ``cell`` is the number of the cell, from 1, whose lines are meant; elsewhere it is 0."""
 
     path: str
     line: int
     column: int
     end_line: int
     end_column: int
+    cell: int = 0
+
+    @property
+    def shown_path(self) -> str:
+        """The path, and the cell of a notebook: ``a.ipynb:cell 3``."""
+        return f"{self.path}:cell {self.cell}" if self.cell else self.path
 
     def to_json(self) -> dict[str, object]:
         """The position, without the path."""
@@ -88,10 +95,17 @@ class Diagnostic:
             "severity": self.severity,
             "message": self.message,
             "path": self.place.path,
+            "cell": self.place.cell or None,
             **self.place.to_json(),
             "witness": dict(self.witness),
             "related": [
-                {"path": r.place.path, "line": r.place.line, "column": r.place.column, "message": r.message}
+                {
+                    "path": r.place.path,
+                    "cell": r.place.cell or None,
+                    "line": r.place.line,
+                    "column": r.place.column,
+                    "message": r.message,
+                }
                 for r in self.related
             ],
             "fix": fix,

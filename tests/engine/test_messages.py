@@ -59,10 +59,11 @@ CASES = {
         "ST219 jnp.sum: a tuple ('B C', 'C') is no array; pass one of its items, or join them with jnp.stack",
         (),
     ),
-    "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n\ndef f(x: f32['N M F']):\n    return Layer(x)\n": (
-        "ST202 field w of Layer: expected 'M F', got 'N M F': rank 3, expected 2; Array['n', Layer](…) makes one whose "
-        "fields are stacked",
-        ("declared 'M F' here",),
+    "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n    v: f32['F']\n\n"
+    "def f(x: f32['N M F'], y: f32['N M']):\n    return Layer(x, y)\n": (
+        "ST202 field v of Layer, in each of a stack: expected 'F', got 'M': dimension 0 is M, expected F "
+        "(fails for F=2, M=3)",
+        ("declared 'F' here",),
     ),
     "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n\ndef f(x: f32['M']):\n    return Layer(x)\n": (
         "ST202 field w of Layer: expected 'M F', got 'M': rank 1, expected 2",

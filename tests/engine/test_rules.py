@@ -7,6 +7,7 @@ import re
 import pytest
 
 from shardlint.engine import analyze
+from shardlint.jax_version import NEWEST
 from shardlint.logical_rules import RuleList
 from shardlint.lower import lower
 from shardlint.project import Project
@@ -22,6 +23,7 @@ class Settings:
         self.mesh: dict[str, int | None] = {name: int(size) for name, size in pairs}
         self.logical_rules: tuple[RuleList, ...] = ()
         self.explicit_axes: tuple[str, ...] | bool = ()
+        self.jax = NEWEST
 
 
 def codes(program: str) -> list[str]:

@@ -32,14 +32,16 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_nothing_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.py").write_text(GOOD)
     (folder / "empty.py").write_text("")
-    assert run(capsys) == (0, "No findings in 2 files.\n", "")
-    assert run(capsys, "--format", "concise", ".") == (0, "", "")
-    assert run(capsys, "check", "--format", "json", "a.py") == (0, "[]\n", "")
+    assert run(capsys) == (0, "No findings in 2 files.\n", "shardlint: 2 files checked\n")
+    assert run(capsys, "--format", "concise", ".") == (0, "", "shardlint: 2 files checked\n")
+    assert run(capsys, "check", "--format", "json", "a.py") == (0, "[]\n", "shardlint: 1 file checked\n")
 
 
 def test_nothing_to_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("")
-    warning = "no Python files in .: name others, or see whether 'exclude' in the settings leaves them out"
+    warning = (
+        "no Python files in .: name others, or see whether 'exclude' in the settings or a .gitignore leaves them out"
+    )
     assert run(capsys) == (0, "No findings in 0 files.\n", f"shardlint: {warning}\n")
     assert run(capsys, "--format", "json", ".") == (0, "[]\n", f"shardlint: {warning}\n")
 
@@ -56,7 +58,7 @@ def test_files_that_are_no_python(folder: Path, capsys: pytest.CaptureFixture[st
     (folder / "c.py").write_text(GOOD)
     for _ in range(2):
         status, out, err = run(capsys, "--format", "concise")
-        assert (status, err) == (1, "")
+        assert (status, err) == (1, "shardlint: 3 files checked\n")
         assert out == (
             "a.py:1:5: ST902 the file is no valid Python: '(' was never closed\n"
             "b.py:1:6: ST902 the file cannot be decoded: byte 0xff is not utf-8; save it as UTF-8, or declare its "
@@ -73,6 +75,7 @@ def test_missing_and_unreadable_files(folder: Path, capsys: pytest.CaptureFixtur
     assert err == (
         "shardlint: gone.py: no such file or directory\n"
         "shardlint: link.py: cannot be read: No such file or directory; the other files were checked\n"
+        "shardlint: 1 file checked\n"
     )
 
 
@@ -80,8 +83,10 @@ def test_a_command_that_does_not_stand_first(folder: Path, capsys: pytest.Captur
     (folder / "a.py").write_text("x = 1\n")
     status, _, err = run(capsys, "--no-cache", "check", "a.py")
     assert (status, err) == (
-        2, "shardlint: check: no such file or directory; a command stands first: shardlint check …\n"
-    )  # fmt: skip
+        2,
+        "shardlint: check: no such file or directory; a command stands first: shardlint check …\n"
+        "shardlint: 1 file checked\n",
+    )
 
 
 def test_what_is_no_file_at_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +99,7 @@ def test_what_is_no_file_at_all(folder: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_huge_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.py").write_text("x = [\n" + "    0,\n" * 200_000 + "]\n")
-    assert run(capsys, "--format", "concise") == (0, "", "")
+    assert run(capsys, "--format", "concise") == (0, "", "shardlint: 1 file checked\n")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,7 @@ def test_folders_that_are_left_out(folder: Path, capsys: pytest.CaptureFixture[s
         (folder / name).mkdir()
         (folder / name / "a.py").write_text("x = (\n")
     (folder / "env" / "pyvenv.cfg").write_text("")
-    (folder / "shardlint.toml").write_text('exclude = ["old"]\n')
+    (folder / "shardlint.toml").write_text('extend-exclude = ["old"]\n')
     assert run(capsys, "--format", "concise")[:2] == (0, "")
     assert run(capsys, "--format", "concise", "old/a.py")[0] == 1
 
@@ -163,7 +168,7 @@ def test_json_has_every_key(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         {
             "code": "ST901", "name": "unused-suppression", "severity": "error",
             "message": "nothing to suppress: ST201 is not reported here; remove it",
-            "path": "a.py", **place, "witness": {}, "related": [],
+            "path": "a.py", "cell": None, **place, "witness": {}, "related": [],
             "fix": {"title": "remove the suppression", "applicability": "safe", "edits": [edit]},
         }
     ]  # fmt: skip
@@ -191,7 +196,9 @@ def test_fix_and_diff(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         0, "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1  # shardlint: ignore[ST201] no more\n+x = 1\n"
     )  # fmt: skip
     assert "ignore" in path.read_text()
-    assert run(capsys, "--fix", "--format", "concise") == (0, "", "shardlint: fixed 1 finding in 1 file\n")
+    assert run(capsys, "--fix", "--format", "concise") == (
+        0, "", "shardlint: fixed 1 finding in 1 file\nshardlint: 1 file checked\n"
+    )  # fmt: skip
     assert path.read_text() == GOOD
 
 

@@ -103,8 +103,6 @@ def test_one_index_with_a_comma_is_a_tuple() -> None:
         (b"(" * 100_000, 1, 1, "the code is nested too deeply to be read"),
         (b"x = " + b"(" * 3000 + b")" * 3000, 1, 1, "the code is nested too deeply to be read"),
         (b"x = " + b"-" * 20_000 + b"1", 1, 1, "the code is nested too deeply to be read"),
-        (b"x = 1" + b" + 1" * 20_000, 1, 1, "the code is nested too deeply to be read"),
-        (b"x = a" + b".b" * 20_000, 1, 1, "the code is nested too deeply to be read"),
     ],
 )  # fmt: skip
 def test_what_is_no_python_says_where(source: bytes, line: int, column: int, message: str) -> None:

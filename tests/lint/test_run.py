@@ -157,6 +157,7 @@ def test_a_failure_of_our_own_is_never_silent(
         assert captured.err == (
             "shardlint: a.py: shardlint itself failed here: RuntimeError: boom; this file was not checked fully, "
             "please report it (--traceback shows where)\n"
+            "shardlint: 2 files checked\n"
         )
 
 
@@ -206,9 +207,7 @@ def test_show_types_of_helpers_in_manual_code(write: Write, capsys: pytest.Captu
     assert capsys.readouterr().out == "a.py:10:5: part: float32['B M {U:t}']\n"
 
 
-def test_a_run_over_some_files_does_not_know_the_rules_in_force(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_over_some_files_knows_what_the_project_says(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write(
         {
             "pyproject.toml": "[tool.shardlint]\n",
@@ -217,9 +216,9 @@ def test_a_run_over_some_files_does_not_know_the_rules_in_force(
             "rules.py": "import flax.linen as nn\n\nnn.set_logical_axis_rules([('batch', 'd'), ('embed', None)])\n",
         }
     )
-    assert main(["--format", "concise", "layer.py", "rules.py"]) == 0
-    assert main(["--format", "concise", "."]) == 1
-    assert "ST401 no rule mentions the logical axis 'embd'" in capsys.readouterr().out
+    for paths in (["layer.py"], ["layer.py", "rules.py"], ["."]):
+        assert main(["--format", "concise", *paths]) == 1
+        assert "ST401 no rule mentions the logical axis 'embd'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("package", ["", "trainer/"])

@@ -6,13 +6,15 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
-from tests.support import run_python
+from tests.support import Progress, run_python
 
+T = TypeVar("T")
 pytestmark = pytest.mark.once
 
 WRONG = """\
@@ -45,9 +47,19 @@ class Editor(LanguageClient):
 
     async def until(self, want: Callable[[lsp.PublishDiagnosticsParams], bool]) -> lsp.PublishDiagnosticsParams:
         while True:
-            found = await asyncio.wait_for(self.findings.get(), 30)
+            found = await self.next(self.findings)
             if want(found):
                 return found
+
+    async def next(self, queue: asyncio.Queue[T]) -> T:
+        """What comes next, as long as the server does something."""
+        assert self._server is not None
+        progress = Progress(self._server.pid)
+        while True:
+            try:
+                return await asyncio.wait_for(queue.get(), 1)
+            except TimeoutError:
+                assert not progress.hangs(), "the server says nothing any more"
 
     def open(self, path: Path, text: str) -> None:
         item = lsp.TextDocumentItem(path.as_uri(), "python", 1, text)
@@ -178,7 +190,7 @@ def test_settings_that_cannot_be_used_are_told_once(tmp_path: Path) -> None:
     async def script(editor: Editor) -> None:
         editor.open(tmp_path / "model.py", WRONG)
         editor.change(tmp_path / "model.py", RIGHT, 2)
-        message = await asyncio.wait_for(editor.messages.get(), 30)
+        message = await editor.next(editor.messages)
         assert "mash" in message and "did you mean 'mesh'?" in message
         (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\nmesh = { d = 2 }\n")
         editor.change(tmp_path / "model.py", WRONG, 3)

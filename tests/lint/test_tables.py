@@ -8,7 +8,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from shardlint import tables
+from shardlint import folding
 from shardlint.config import Config
 from shardlint.lower import lower
 from shardlint.run import check
@@ -59,7 +59,7 @@ def test_what_is_known_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_text_shrinks_and_keeps_its_lines() -> None:
     text = PROGRAM.encode()
-    folded, found = tables.fold(text, ast.parse(text))
+    folded, found = folding.fold(text, ast.parse(text))
     assert len(found) == 5
     assert folded.count(b"\n") == text.count(b"\n")
     assert len(lower(text, "a", "a.py", keep_nodes=True).nodes) < 200
@@ -90,7 +90,7 @@ STAYS = {
 @pytest.mark.parametrize("text", STAYS.values(), ids=STAYS.keys())
 def test_anything_else_stays(text: str) -> None:
     source = text.encode()
-    assert tables.fold(source, ast.parse(source)) == (source, {})
+    assert folding.fold(source, ast.parse(source)) == (source, {})
 
 
 def test_tables_inside_other_displays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,19 +62,39 @@ def test_wrong_size() -> None:
     )
 
 
-def test_a_name_that_the_caller_bound_hints_at_scope() -> None:
+def test_a_name_that_a_caller_in_the_same_scope_bound_hints_at_it() -> None:
     @st.typechecked
     def outer(x: f32["B M"]) -> None:
         f(x[1:], x[0])
 
-    with pytest.raises(st.ShapeError) as caught:
+    outer(jnp.ones((2, 3)))
+    with st.Scope(), pytest.raises(st.ShapeError) as caught:
         outer(jnp.ones((2, 3)))
     assert str(caught.value) == (
         "f: parameter 'x': dimension 0 is 1, expected B = 2\n  declared f32['B M']\n  actual   f32[1, 3]\n"
         "  B = 2, bound by outer: parameter 'x', dimension 0\n"
         "  M = 3, bound by outer: parameter 'x', dimension 1\n"
-        "  names are shared with the caller: if the callee means another size by it, "
+        "  calls in an open Scope share their names: if the callee means another size by it, "
         "decorate the callee with @typechecked(scope=True) or @scope"
+    )
+
+
+def test_a_name_that_the_function_around_it_bound_says_so() -> None:
+    @st.typechecked
+    def outer(x: f32["B M"]) -> jax.Array:
+        @st.typechecked
+        def inner(y: f32["M"]) -> f32["B"]:
+            return y
+
+        return inner(x[0])
+
+    with pytest.raises(st.ShapeError) as caught:
+        outer(jnp.ones((2, 3)))
+    assert str(caught.value) == (
+        "inner: the result: dimension 0 is 3, expected B = 2\n  declared f32['B']\n  actual   f32[3]\n"
+        "  B = 2, bound by outer: parameter 'x', dimension 0\n"
+        "  a function sees the names of the function around it: if it means another size by it, "
+        "give the dimension another name"
     )
 
 

@@ -5,18 +5,24 @@ If a new release of typeguard treats strings in another way, these fail.
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import importlib
+import importlib.util
 import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 import typeguard
 
 import shardtypes as st
+from tests.runtime.loading import TYPEGUARDS, outcome, run
+from tests.runtime.loading import load as load_source
 
 _numbers = itertools.count()
 
@@ -113,39 +119,34 @@ def test_a_number_instead_of_a_string_says_why() -> None:
         st.f32[4.0]  # type: ignore[index]
 
 
-def test_without_the_treatment_strings_break(tmp_path: Path) -> None:
-    """Proves that the tests above can fail: typeguard's own transformer makes code of the string."""
-    import ast
-
-    from typeguard import _transformer
-
-    ours = _transformer.AnnotationTransformer
-    original = ours.__mro__[1]
+def test_without_our_entry_strings_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves that the tests above can fail: by itself typeguard makes code of the string."""
+    transformer = typeguard._transformer  # type: ignore[attr-defined]
     text = "from shardtypes import f32\ndef f(x: f32['batch/d']): return x\n"
-    try:
-        _transformer.AnnotationTransformer = original
-        broken = ast.unparse(_transformer.TypeguardTransformer().visit(ast.parse(text)))
-    finally:
-        _transformer.AnnotationTransformer = ours
-    kept = ast.unparse(_transformer.TypeguardTransformer().visit(ast.parse(text)))
-    assert "f32[batch / d]" in broken
-    assert "f32['batch/d'] if getattr(" in kept
+    kept = ast.unparse(transformer.TypeguardTransformer().visit(ast.parse(text)))
+    assert "(x, f32['batch/d'])" in kept
+    monkeypatch.setattr(transformer, "literal_names", transformer.literal_names[:-1])
+    broken = ast.unparse(transformer.TypeguardTransformer().visit(ast.parse(text)))
+    assert "(x, f32[batch / d])" in broken
 
 
-def test_scope_below_typeguards_decorator_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scope_goes_above_typeguards_decorator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = f"typeguarded_{next(_numbers)}"
     (tmp_path / f"{module}.py").write_text(
         "from typeguard import typechecked\nfrom shardtypes import f32, scope\n"
-        "@typechecked\n@scope\ndef f(x: f32['B'], y: f32['B']): return x\n"
+        "@scope\n@typechecked\ndef f(x: f32['B'], y: f32['B']): return x\n"
+        "def below(): return typechecked(scope(f))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     loaded = importlib.import_module(module)
     loaded.f(jnp.ones(3), jnp.ones(3))
     with pytest.raises(st.ShapeError, match="expected B = 3"):
         loaded.f(jnp.ones(3), jnp.ones(4))
+    with pytest.warns(typeguard.InstrumentationWarning, match="only supports instrumenting functions wrapped with"):
+        loaded.below()
 
 
-def test_sizes_end_with_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_has_sizes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = f"typeguarded_{next(_numbers)}"
     (tmp_path / f"{module}.py").write_text(
         "from typeguard import typechecked\nfrom shardtypes import f32\n"
@@ -156,9 +157,163 @@ def test_sizes_end_with_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.syspath_prepend(tmp_path)
     loaded = importlib.import_module(module)
     loaded.f(jnp.ones(3), jnp.ones(3))
-    loaded.f(jnp.ones(4), jnp.ones(4))
-    with pytest.raises(st.ShapeError, match="bound by"):
+    loaded.g(jnp.ones(5))
+    with st.Scope(), pytest.raises(st.ShapeError, match="bound by g: parameter 'x'"):
         loaded.g(jnp.ones(5))
     with pytest.raises(st.ShapeError, match="the result"):
         loaded.wrong(jnp.ones(5))
     loaded.f(jnp.ones(6), jnp.ones(6))
+
+
+SIZES = """
+from __future__ import annotations
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+import jax
+import jax.numpy as jnp
+from shardtypes import f32, key
+
+@checked
+async def coroutine(x: f32['n'], y: f32['m']) -> f32['n']:
+    await asyncio.sleep(0)
+    return y
+
+@checked
+def generator(x: f32['n'], y) -> Iterator[f32['m n']]:
+    yield jnp.ones((2, *x.shape))
+    yield jnp.ones((3, *y.shape))
+
+@checked
+async def asynchronous(x: f32['n'], y) -> AsyncIterator[f32['n']]:
+    yield x
+    await asyncio.sleep(0)
+    yield y
+
+def closures():
+    F, batch, d = f32, 2, 1
+
+    @checked
+    def inner(x: f32['batch/d'], y: f32['batch']) -> f32['batch']:
+        return y[batch - d - 1:]
+    return inner
+
+class C:
+    @checked
+    def method(self, x: f32['n'], y: f32['n']) -> None:
+        return None
+"""
+
+
+@pytest.mark.parametrize("way", TYPEGUARDS)
+@pytest.mark.parametrize("name", ["coroutine", "generator", "asynchronous", "closures", "method"])
+def test_a_call_shares_its_sizes(tmp_path: Path, way: str, name: str) -> None:
+    module = load_source(tmp_path, SIZES, way)
+    function = module.C().method if name == "method" else getattr(module, name)
+    if name == "closures":
+        function = function()
+    x = jnp.ones(2)
+    run(function, x, x)
+    run(function, jnp.ones(3), jnp.ones(3))
+    assert outcome(lambda: run(function, x, jnp.ones(5))) == "alarm"
+
+
+@pytest.mark.parametrize("way", TYPEGUARDS)
+def test_interleaved_calls_do_not_share(tmp_path: Path, way: str) -> None:
+    module = load_source(tmp_path, SIZES, way)
+    pairs = zip(module.generator(jnp.ones(2), jnp.ones(2)), module.generator(jnp.ones(4), jnp.ones(4)), strict=True)
+    assert [(a.shape, b.shape) for a, b in pairs] == [((2, 2), (2, 4)), ((3, 2), (3, 4))]
+
+    async def many() -> None:
+        await asyncio.gather(*(module.coroutine(jnp.ones(n), jnp.ones(n)) for n in range(1, 6)))
+
+    asyncio.run(many())
+
+
+LOCAL_TYPES = """
+from __future__ import annotations
+from typing import Optional
+
+def make():
+    class A:
+        pass
+
+    @checked
+    def f(x: A, y: "list['A']", z: Optional[A] = None) -> A:
+        w: A = x if z is None else z
+        return w
+    return f, A
+"""
+
+
+@pytest.mark.parametrize("way", TYPEGUARDS)
+def test_what_has_nothing_to_do_with_us_is_checked_as_before(tmp_path: Path, way: str) -> None:
+    """Types of a function, which typeguard finds by counting frames."""
+    function, cls = load_source(tmp_path, LOCAL_TYPES, way).make()
+    function(cls(), [cls()])
+    for arguments in ((3, []), (cls(), [3]), (cls(), [], 3)):
+        with pytest.raises(typeguard.TypeCheckError):
+            function(*arguments)
+
+
+NO_TYPES = """
+from __future__ import annotations
+from typing import TYPE_CHECKING
+import jax
+from shardtypes import f32, key
+
+if TYPE_CHECKING:
+    from shardtypes import f32 as F
+
+@checked
+def parameter(key: key[''], n: int) -> key['']:
+    return key
+
+@checked
+def variable(k: key[''], n: int) -> None:
+    key, sub = jax.random.split(k)
+
+@checked
+def checkers_only(x: F['B']) -> None:
+    return None
+"""
+
+
+@pytest.mark.parametrize("way", TYPEGUARDS)
+def test_names_that_are_no_types_where_typeguard_looks_are_counted(tmp_path: Path, way: str) -> None:
+    before = set(st._stats.snapshot()["not_possible"])
+    module = load_source(tmp_path, NO_TYPES, way)
+    module.parameter(jax.random.key(0), 1)
+    module.variable(jax.random.key(0), 1)
+    module.checkers_only(3)
+    counted = {reason for reason in st._stats.snapshot()["not_possible"] if "[…]" in reason} - before
+    assert counted <= {
+        "annotation key[…] of parameter not checked: there key is a variable",
+        "annotation key[…] of variable not checked: there key is a variable",
+        "annotation F[…] of checkers_only not checked: F exists for type checkers only",
+    }
+    with pytest.raises(typeguard.TypeCheckError):
+        module.parameter(jax.random.key(0), "a")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("package", ["optax", "equinox"])
+def test_the_code_of_programs_without_our_annotations_is_the_same(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformer = typeguard._transformer  # type: ignore[attr-defined]
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None
+    sources = [path.read_text() for path in sorted(Path(spec.origin).parent.rglob("*.py"))[:60]]
+
+    def instrumented() -> list[str]:
+        made = []
+        for source in sources:
+            try:
+                made.append(ast.unparse(transformer.TypeguardTransformer().visit(ast.parse(source))))
+            except SyntaxError as error:  # jaxtyping's strings, which typeguard takes for code
+                made.append(str(error))
+        return made
+
+    beside = instrumented()
+    monkeypatch.setattr(transformer, "literal_names", transformer.literal_names[:-1])
+    assert beside == instrumented()

@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from shardlint.engine import run
 from shardlint.events import Event
+from shardlint.jax_version import NEWEST, Version
 from shardlint.lower import lower
 from shardlint.positions import Positions
 from shardlint.project import Project
@@ -124,6 +125,7 @@ class Settings:
     mesh: dict[str, int | None] = field(default_factory=lambda: dict(MESH))
     logical_rules: tuple[Any, ...] = ()
     explicit_axes: tuple[str, ...] = ()
+    jax: Version = NEWEST
 
 
 def opinion(program: Program, bare: bool = False) -> tuple[dict[str, Value], list[Event]]:

@@ -32,7 +32,7 @@ def call(site: Site) -> Value | None:
         if isinstance(spec, ShardingValue):
             constraints.check_sharding(site, spec)
         return spec
-    mesh = meshes.make(qualname, args, kwargs, frame.mesh)
+    mesh = meshes.make(qualname, args, kwargs, frame.mesh, site.it.jax)
     wrong = meshes.refused(qualname, args, kwargs)
     if wrong is not None:
         site.report("ST314", at, f"{site.name}: {wrong}")
@@ -97,7 +97,7 @@ def attribute(value: MeshValue | SpecValue | ShardingValue, name: str) -> Value:
 def enter(frame: Frame, context: Value) -> None:
     """``with context:`` may put a mesh or logical rules in force; something unknown any mesh."""
     if isinstance(context, (MeshValue, Unknown)):
-        frame.mesh = context if isinstance(context, MeshValue) else MeshValue(None)
+        frame.mesh = meshes.entered(context) if isinstance(context, MeshValue) else MeshValue(None)
     frame.rules = rules_in_force.entered(context, frame.rules)
 
 

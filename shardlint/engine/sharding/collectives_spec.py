@@ -21,7 +21,7 @@ from shardlint.ops.sharding.contraction import contracted
 from shardlint.ops.sharding.elementwise import shape_text
 from shardlint.ops.sharding.state import LASTING, SCALES, kept_notes, notes_about, sharded, state, without
 from shardlint.ops.sharding.view import View
-from shardlint.values import ArrayValue, Dimension, Label, Literal, Note, Unknown, Value
+from shardlint.values import ArrayValue, Dimension, Label, Literal, Note, Value
 from shardtypes.lang import Bindings, Shape, ShapeSyntaxError, format_shape, parse, unify
 
 if TYPE_CHECKING:
@@ -82,19 +82,18 @@ def by_spec(
     if spec is None:
         return None
     values = [adopted(v) if it.view is not None and isinstance(v, ArrayValue) else v for v in args[1:]]
-    bindings = Bindings()
+    bindings, dtype = Bindings(), _dtype(it, frame, kwargs or {})
     try:
         if it.view is not None:
             _check_axes(spec, values, it.view)
         _check_sizes(it, frame, spec, values, bindings)
-        result = _result(it.view, spec, bindings, values, _dtype(it, frame, kwargs or {}))
-        if it.view is None or not isinstance(result, ArrayValue):
-            return result
-        return _followed(it, frame, spec, it.view, values, result)
+        result = _result(it.view, spec, bindings, values, dtype)
+        return result if it.view is None else _followed(it, frame, spec, it.view, values, result)
     except ShardingError as error:
         place = at if error.operand is None else spec.place(error.operand)
         it.report(frame, error.code, place, error.message, error.witness, error.related)
-        return Unknown("an error was reported here")
+        said = _result(it.view, spec, Bindings(), values, dtype)  # what does not fit tells no sizes
+        return said if it.view is None else _as_said(said)
 
 
 def _check_sizes(it: Interpreter, frame: Frame, spec: Spec, values: list[Value], bindings: Bindings) -> None:
@@ -125,7 +124,7 @@ def _dtype(it: Interpreter, frame: Frame, kwargs: Mapping[str, Value]) -> tuple[
 
 def _result(
     view: View | None, spec: Spec, bindings: Bindings, arrays: list[Value], dtype: tuple[str | None] | None
-) -> Value:
+) -> ArrayValue:
     arrays = arrays[:1] if spec.name == "index_unreduced" else arrays  # the indices do not decide the dtype
     dtypes = {value.dtype if isinstance(value, ArrayValue) else None for value in arrays}
     found = dtypes.pop() if len(dtypes) == 1 else None

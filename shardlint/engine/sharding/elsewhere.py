@@ -1,4 +1,4 @@
-"""Annotated functions that other modules call in the manual view: which view that is."""
+"""Annotated functions that other modules call in the manual view: which view that is, and where nothing tells."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
+from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding.view import View
 from shardlint.project import MAPPED, Project
+from shardlint.walking import walk
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -23,6 +25,7 @@ class _Settings:
 
     mesh: dict[str, int | None]
     logical_rules: tuple[RuleList, ...]
+    jax: Version
     explicit_axes: tuple[str, ...] = ()
 
 
@@ -32,12 +35,51 @@ def views_of(it: Interpreter, node: ir.Function) -> tuple[View, ...]:
     return found.get(id(node), ())
 
 
+def may_be_manual(it: Interpreter, node: ir.Function) -> bool:
+    """Whether manual code that is not followed may call a function of the analysed module: code of files that are not
+    part of this run, or code that imports it from where no file was found."""
+    if any(isinstance(n, (ir.Name, ir.Attr)) and _last(n) in _GLOBAL for n in walk((node.decorators, node.body))):
+        return False
+    if not it.project.complete:
+        return True
+    none = frozenset[str]()
+    names = it.project.note(f"{MAPPED} from nowhere", lambda: _from_nowhere(it.project), meanwhile=none)
+    return (node.name in names) or it.target.rpartition(".")[2] in names
+
+
+#: What is only called, or put around a function, outside of manual code.
+_GLOBAL = frozenset(
+    """with_sharding_constraint reshard device_put jit pjit NamedSharding make_mesh set_mesh use_mesh shard_map
+    typed_shard_map pmap""".split()
+)
+
+
+def _last(node: ir.Name | ir.Attr) -> str:
+    return node.id if isinstance(node, ir.Name) else node.name
+
+
+def _from_nowhere(project: Project) -> frozenset[str]:
+    """The last parts of all that modules which map functions import from modules of which no file was found."""
+    found: set[str] = set()
+    for name in project.modules:
+        outline = project.outline(name)
+        if not outline.maps_functions:
+            continue
+        links = project.links.get(name, {})
+        for text in outline.imports:
+            options = _absolute(name, text)
+            heads = {head for one in options for head in (one, one.rpartition(".")[0])}
+            if not any(head in project.modules or head in links for head in heads):
+                found.add(text.rpartition(".")[2])
+    return frozenset(found)
+
+
 def _search(it: Interpreter) -> Views:
     """Every other module that maps functions and may call some of this one is analysed for what it calls."""
     from shardlint.engine import run
 
     found: dict[int, dict[View, None]] = {}
-    project, settings = it.project, _Settings(it.mesh, it.rules)
+    project, settings = it.project, _Settings(it.mesh, it.rules, it.jax)
     for name in project.modules:
         if name != it.target and project.outline(name).maps_functions and it.target in _reached(project, name):
             for node, views in run(project, project.modules[name], settings).it.regions.elsewhere.items():

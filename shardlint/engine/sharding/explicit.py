@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.axis_switches import switched
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.ops.sharding.explicit import UNPLACED, explicit_axes, placed
+from shardlint.project import SWITCHED
 from shardlint.values import ArrayValue, MeshValue, SequenceValue, ShardingValue, Value
 from shardtypes.lang import format_shape
 
@@ -19,14 +21,20 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 
-def of_function(it: Interpreter, closure: Frame) -> MeshValue | None:
+def of_function(it: Interpreter, closure: Frame, name: str) -> MeshValue | None:
     """The mesh that a function runs on which is checked by itself: the one that its module puts in force for good, else
     the one of the settings.
 
-    None where some module may run it with other axis types.
+    None where the program may run it with other axis types.
     """
     mesh = closure.mesh if closure.mesh is not None else it.configured
-    return mesh if explicit_axes(mesh) and not it.project.some_outline("switches_axes") else None
+    return mesh if explicit_axes(mesh) and name not in _switched(it) else None
+
+
+def _switched(it: Interpreter) -> frozenset[str]:
+    if not it.project.some_outline("switches_axes"):
+        return frozenset()
+    return it.project.note(SWITCHED, lambda: switched(it.project))
 
 
 def promised(it: Interpreter, value: ArrayValue) -> ArrayValue:

@@ -7,6 +7,7 @@ annotated with mesh axes and itself calls collectives over them. Of any other fu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,18 @@ class Regions:
         self.bare = dict.fromkeys(self.bare)
         self.waiting += found
         return bool(found)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is found here of functions is forgotten again."""
+        before = replace(
+            self, waiting=[*self.waiting], bare={**self.bare}, done={*self.done}, elsewhere={**self.elsewhere}
+        )
+        try:
+            yield
+        finally:
+            self.waiting, self.bare, self.done = before.waiting, before.bare, before.done
+            self.elsewhere = before.elsewhere
 
     def seen(self, node: ir.Function | ir.Lambda) -> bool:
         """Whether the function was checked in some manual view."""

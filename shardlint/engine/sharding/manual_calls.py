@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.axis_set import EVERY_AXIS
-from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import manual_exit, outside, prefixes
@@ -19,7 +17,6 @@ from shardlint.engine.sharding.manual_entry import at_border, by_spec
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, map_leaves, rebuilt
-from shardlint.engine.types import says_something
 from shardlint.ops.registry import NONE, is_none
 from shardlint.ops.sharding.state import sharded, split_marks, state, without
 from shardlint.ops.sharding.view import View
@@ -27,7 +24,6 @@ from shardlint.values import (
     ArrayValue,
     Dimension,
     FunctionValue,
-    InstanceValue,
     MeshValue,
     PartialValue,
     SequenceValue,
@@ -36,15 +32,12 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
-from shardtypes.lang import Bindings
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
 _SPECS = ("in_specs", "out_specs")
-#: What an annotation does not tell of an argument: over which axes it is pending, or the same on all devices.
-_OF_ARGUMENTS = frozenset({"ST301", "ST302", "ST303", "ST304"})
 #: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
 
@@ -263,39 +256,6 @@ def signature(it: Interpreter, func: FunctionValue) -> Iterator[None]:
         it.view = before
 
 
-def of_helper(
-    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], bindings: Bindings, at: int,
-    promised: Value,
-) -> Value:  # fmt: skip
-    """What a call of an annotated helper gives: shaped and split as its signature says, over other axes what its
-    body makes of the arguments. The helper itself is checked in this view, too: what is wrong for any arguments is
-    reported there, here what these ones make of it."""
-    from shardlint.engine import matching
-    from shardlint.engine.inline import in_place
-
-    node = func.node
-    if it.view is None or isinstance(node, ir.Lambda) or node.is_generator or node.is_async:
-        return promised
-    it.regions.add(func, it.view)
-    known = {}
-    types = {param.name: param.annotation for param in node.params}
-    for name, value in bound.items():
-        type_ = resolve(it, types.get(name), func.module)
-        known[name] = matching.refine(it, type_, value, bindings) if says_something(type_) else value
-    before = set(it.events)
-    elsewhere = func.module != it.target
-    frame.silent += elsewhere
-    try:
-        found = in_place(it, frame, func, known, at)
-    finally:
-        frame.silent -= elsewhere
-    whole = all(says_something(resolve(it, types.get(name), func.module)) for name in bound)
-    for key, event in [*it.events.items()]:
-        if key not in before and whole and event.code not in _OF_ARGUMENTS:
-            del it.events[key]
-    return _merge(promised, found) if _alike(promised, found) else promised
-
-
 def annotated(before: ArrayValue, value: ArrayValue, promised: ArrayValue) -> ArrayValue:
     """A value that passed its annotation: split and pending as that says. What was the same on all devices ``before``
     is so in each part."""
@@ -307,36 +267,3 @@ def annotated(before: ArrayValue, value: ArrayValue, promised: ArrayValue) -> Ar
     same = {axis for axis in sharded(value) - sharded(before) if state(before, axis) == "replicated"}
     marks = value.marks | split_marks(same) | {(axis, "alike") for axis in same}
     return replace(value, pending=pending, varying=value.varying - new, unclear=value.unclear.minus(new), marks=marks)
-
-
-def _alike(a: Value, b: Value) -> bool:
-    if isinstance(a, InstanceValue) and isinstance(b, InstanceValue):
-        return a.cls is b.cls
-    return type(a) is type(b)
-
-
-def _merge(promised: Value, found: Value) -> Value:
-    if isinstance(promised, ArrayValue) and isinstance(found, ArrayValue):
-        return _merge_arrays(promised, found)
-    first, second = children(promised), children(found)
-    if first is None or second is None or not _alike(promised, found):
-        return promised
-    other = dict(second)
-    return rebuilt(promised, [(key, _merge(item, other[key]) if key in other else item) for key, item in first])
-
-
-def _merge_arrays(promised: ArrayValue, found: ArrayValue) -> ArrayValue:
-    if not promised.manual or not found.manual:
-        return promised
-    if promised.dims is None:
-        return replace(found, dtype=promised.dtype or found.dtype)
-    said = promised.pending or frozenset()
-    lost = sharded(found) - sharded(promised)
-    hidden = promised.dims is not None and any(dim.axes is None for dim in promised.dims)
-    pending = (found.pending or frozenset()) | said
-    # where nothing is known of the body, the annotation's word is taken, as it is for a parameter
-    return replace(
-        promised, pending=pending - sharded(promised), varying=found.varying - said,
-        unclear=EVERY_AXIS if hidden else found.unclear.minus(said | sharded(promised)).plus(lost), marks=found.marks,
-        notes=found.notes, constant=False,
-    )  # fmt: skip

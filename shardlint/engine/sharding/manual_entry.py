@@ -70,7 +70,8 @@ def _by_entry(view: View, value: ArrayValue, region: Region, entry: Value | None
         if value.dtype is None:
             return at_border(region, Unknown("an array of unknown rank"), entry)
         return by_spec(view, value, spec)
-    inside = by_spec(replace(view, axes=(), known={}), value, spec)
+    alone = region.own is None  # else it lies on other axes besides, nobody says how
+    inside = by_spec(view, replace(value, manual=False), spec) if alone else by_spec(view, value, spec)
     if inside.dims is None:
         return value
     dims = tuple(replace(dim, size=own.size) for dim, own in zip(inside.dims, value.dims, strict=True))

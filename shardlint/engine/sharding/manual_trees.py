@@ -11,7 +11,7 @@ from shardlint.engine.plain import operand
 from shardlint.engine.sharding import manual_leaves
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt
 from shardlint.ops.registry import NONE, is_none
-from shardlint.ops.sharding.state import sharded, split_marks, state
+from shardlint.ops.sharding.state import axes_met, sharded, split_marks, state
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
@@ -95,11 +95,14 @@ def parts_of(specs: Value | None, tree: Value) -> dict[object, Value] | None:
     return dict(children(specs) or []) if same else {}
 
 
-def gradient(view: View | None, argument: Value, result: Value, place: tuple[str, int]) -> Value | None:
+def gradient(
+    view: View | None, argument: Value, result: Value, place: tuple[str, int], by_jax: bool = True
+) -> Value | None:
     """The gradient of ``result`` by ``argument`` in manual code; None elsewhere.
 
     It is split as the argument is: what the function gathers comes back reduced and scattered. Where JAX does not
-    keep track of what varies, a replicated argument gets each device's own gradient; of anything else nothing is said.
+    keep track of what varies, a replicated argument gets each device's own gradient, if all of it is ``by_jax``: rules
+    that the program gives may reduce it. Of anything else nothing is said.
     """
     if view is None:
         return None
@@ -114,9 +117,10 @@ def gradient(view: View | None, argument: Value, result: Value, place: tuple[str
         mine = sharded(leaf)
         known = dims is not None and all(dim.axes is not None for dim in dims)
         own: list[str] = []
-        if view.transposes is False and isinstance(result, ArrayValue):
+        if by_jax and view.transposes is False and isinstance(result, ArrayValue):
+            axes = dict.fromkeys([*(axis for axis, _ in view.axes), *sorted(axes_met([leaf, result]))])
             own = [
-                axis for axis, _ in view.axes
+                axis for axis in axes
                 if state(leaf, axis) == "replicated" and state(result, axis) in ("pending", "varying")
             ]  # fmt: skip
         unclear = EVERY_AXIS.minus(mine if known else ()).minus(own)

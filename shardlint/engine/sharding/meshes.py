@@ -1,10 +1,18 @@
-"""Device meshes as values: how they are made, what their attributes are, and which one is in force."""
+"""Device meshes as values: how they are made, what their attributes are, and which one is in force.
+
+The types that axes have where a program does not say differ between releases of JAX, as its sources have it:
+``Mesh`` makes Auto axes in all of them; ``jax.make_mesh`` Explicit ones since 0.9.0 (0.8.1 warns of that),
+``AbstractMesh`` since 0.11.1. ``jax.sharding.use_mesh`` is there from 0.5.0 to 0.7.0, ``jax.set_mesh`` since 0.7.1;
+both put the types in force, which the older ``with mesh:`` does not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
+from shardlint.jax_version import Version
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -21,6 +29,12 @@ from shardtypes.lang import Size
 
 _MESH = frozenset({"jax.sharding.Mesh", "jax.experimental.maps.Mesh", "jax.interpreters.pxla.Mesh", "jax.mesh.Mesh"})
 _ABSTRACT = frozenset({"jax.sharding.AbstractMesh", "jax.mesh.AbstractMesh"})
+#: The releases since which axes are Explicit by default.
+_MADE_EXPLICIT: Version = (0, 9)
+_ABSTRACT_EXPLICIT: Version = (0, 11, 1)
+#: A function that was taken away, and the release that did.
+_USE_MESH = frozenset({"jax.sharding.use_mesh", "jax.sharding_impls.use_mesh"})
+_WITHOUT_USE_MESH: Version = (0, 7, 1)
 #: They return the mesh that they are given, and put it in force as a context manager.
 _IN_FORCE = frozenset(
     """jax.set_mesh jax.sharding.set_mesh jax.sharding.use_mesh jax.sharding.use_abstract_mesh
@@ -31,8 +45,11 @@ SETTERS = frozenset({"jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding_impl
 _CURRENT = frozenset({"jax.sharding.get_abstract_mesh", "jax.sharding.get_mesh", "jax.mesh.get_abstract_mesh"})
 
 
-def make(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], current: MeshValue | None) -> Value | None:
-    """A mesh, or the device array for one; None for any other call. ``current`` is the mesh in force."""
+def make(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], current: MeshValue | None, jax: Version
+) -> Value | None:
+    """A mesh, or the device array for one; None for any other call. ``current`` is the mesh in force, ``jax`` the
+    release that the program is for."""
     if qualname in _MESH:
         given = _given(("devices", "axis_names", "axis_types"), args, kwargs)
         devices = given.get("devices")
@@ -40,14 +57,18 @@ def make(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], curr
         names = _names(given.get("axis_names"))
         return _mesh(names, sizes, _types(given.get("axis_types"), names, "Auto"))
     if qualname == "jax.make_mesh":
-        given = _given(("axis_shapes", "axis_names"), args, kwargs)
+        given = _given(("axis_shapes", "axis_names", "axis_types"), args, kwargs)
         names = _names(given.get("axis_names"))
-        return _mesh(names, _ints(given.get("axis_shapes")), _types(given.get("axis_types"), names, None))
+        shapes = given.get("axis_shapes", given.get("axis_sizes"))  # as newer releases call it
+        return _mesh(names, _ints(shapes), _types(given.get("axis_types"), names, _default(jax, _MADE_EXPLICIT)))
     if qualname in _ABSTRACT:
-        return _abstract(args, kwargs)
+        return _abstract(args, kwargs, _default(jax, _ABSTRACT_EXPLICIT))
     if qualname in _IN_FORCE:
         mesh = next(iter((*args, *kwargs.values())), None)
-        return mesh if isinstance(mesh, MeshValue) else MeshValue(None)
+        if not isinstance(mesh, MeshValue):
+            return MeshValue(None)
+        gone = qualname in _USE_MESH and jax >= _WITHOUT_USE_MESH  # the program is for another release than we think
+        return replace(mesh, types=None if gone else mesh.types, by_setter=True)
     if qualname in _CURRENT:
         return current if current is not None else MeshValue(None)
     if qualname == "jax.experimental.mesh_utils.create_device_mesh":
@@ -61,6 +82,15 @@ def make(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], curr
     return None
 
 
+def _default(jax: Version, explicit_since: Version) -> str:
+    return "Explicit" if jax >= explicit_since else "Auto"
+
+
+def entered(mesh: MeshValue) -> MeshValue:
+    """What ``with mesh:`` puts in force: names and sizes, but no types, for what is made there is not on the mesh."""
+    return mesh if mesh.by_setter else replace(mesh, types=None)
+
+
 def refused(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> str | None:
     """Why a mesh cannot be made like this; None where it can, or that is not known."""
     if qualname in _MESH:
@@ -70,7 +100,7 @@ def refused(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -
         what = "the array of devices has"
     elif qualname == "jax.make_mesh":
         given = _given(("axis_shapes", "axis_names"), args, kwargs)
-        shapes = given.get("axis_shapes")
+        shapes = given.get("axis_shapes", given.get("axis_sizes"))
         rank = len(shapes.items) if isinstance(shapes, SequenceValue) else None
         what = "its shape has"
     else:
@@ -169,7 +199,7 @@ def _type(value: Value) -> str | None:
     return last if last in ("Auto", "Explicit", "Manual") else None
 
 
-def _abstract(args: Sequence[Value], kwargs: Mapping[str, Value]) -> MeshValue:
+def _abstract(args: Sequence[Value], kwargs: Mapping[str, Value], default: str) -> MeshValue:
     given = _given(("axis_sizes", "axis_names", "axis_types"), args, kwargs)
     first = given.get("axis_sizes", given.get("shape_tuple"))
     pairs = first.items if isinstance(first, SequenceValue) else ()
@@ -178,7 +208,7 @@ def _abstract(args: Sequence[Value], kwargs: Mapping[str, Value]) -> MeshValue:
         names = _names(SequenceValue(tuple(name for name, _ in rows)))
         return _mesh(names, _ints(SequenceValue(tuple(size for _, size in rows))), None)
     names = _names(given.get("axis_names"))
-    return _mesh(names, _ints(first), _types(given.get("axis_types"), names, "Auto"))
+    return _mesh(names, _ints(first), _types(given.get("axis_types"), names, default))
 
 
 def _device_array(counts: Sequence[int | None] | None) -> ArrayValue:

@@ -1,0 +1,123 @@
+"""What the modules of a project are called, and which file an import statement means.
+
+A module's name is its path from the folder that imports start from, whether or not the folders on the way are packages:
+it depends on nothing but where the file lies. An import is looked up as Python would, along the folders that a program
+of that file has on its path; the name by which it asks may be another one than the module's.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from shardlint.config import Config
+from shardlint.discovery import shown
+from shardlint.project import is_library
+
+_PACKAGE_FILES = ("__init__.py", "__init__.pyi")
+#: What makes a folder one that a project is installed from.
+_PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "shardlint.toml", ".git")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A Python file: its path, the path to print, its module name, and the folders that its imports are looked up in,
+    in order."""
+
+    path: Path
+    shown: str
+    module: str
+    is_package: bool
+    roots: tuple[Path, ...]
+
+
+def source_file(path: Path, config: Config) -> SourceFile:
+    """The file with its module's name."""
+    outermost = _above_packages(path.parent)
+    around = _projects_around(outermost, config.root)
+    start = _start(outermost, config)
+    roots = tuple(dict.fromkeys((outermost, *_sources(config.root, config.src), *around, start.parent)))
+    is_package = path.name in _PACKAGE_FILES
+    name = dotted(path.parent if is_package else path.with_suffix(""), start)
+    if path.suffix == ".pyi" and path.with_suffix(".py").exists():
+        name += "-stub"  # a name that nothing imports: where there are both, programs run the other
+    return SourceFile(path, shown(path), name, is_package, roots)
+
+
+def dotted(path: Path, start: Path) -> str:
+    """The name of a module or a folder, from the folder that imports start from."""
+    parts = path.relative_to(start).parts
+    name = ".".join(parts) or start.name
+    shadows = is_library(name) and not _is_package(start / parts[0]) and len(parts) > 1
+    return f"{start.name}.{name}" if shadows else name
+
+
+def folder_name(path: Path, config: Config) -> str:
+    """The name of a folder that is no package with a file of its own."""
+    return dotted(path, _start(_above_packages(path), config))
+
+
+def _start(outermost: Path, config: Config) -> Path:
+    """The nearest folder around a package, or a script's own, that imports of the project start from."""
+    around = [root for root in _sources(config.root, config.src) if outermost.is_relative_to(root)]
+    return max(around, key=lambda root: len(root.parts), default=outermost)
+
+
+@cache
+def _sources(root: Path, src: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(Path(os.path.normpath(root / one)) for one in src)
+
+
+@cache
+def _above_packages(folder: Path) -> Path:
+    """The folder that holds the outermost package around ``folder``, or ``folder`` itself."""
+    while _is_package(folder) and folder.name:
+        folder = folder.parent
+    return folder
+
+
+@cache
+def _is_package(folder: Path) -> bool:
+    return any(os.path.isfile(os.path.join(folder, name)) for name in _PACKAGE_FILES)
+
+
+@cache
+def _projects_around(folder: Path, root: Path) -> tuple[Path, ...]:
+    """The folders around one that projects are installed from, with their ``src``: up to the root of the repository, or
+    to ``root``."""
+    found: list[Path] = []
+    for one in (folder, *folder.parents):
+        present = [name for name in _PROJECT_FILES if os.path.exists(os.path.join(one, name))]
+        if present:
+            found += [one, one / "src"]
+        if ".git" in present or one == root:
+            return tuple(found)
+    return ()  # what lies around it is not known to belong to it
+
+
+@cache
+def locate(name: str, roots: tuple[Path, ...]) -> Path | None:
+    """The file of an absolute module name, looked for in ``roots`` in order."""
+    relative = name.replace(".", os.sep)
+    for root in roots:
+        path = os.path.join(root, relative)
+        package = os.path.join(path, "__init__.py")
+        for candidate in (package, f"{path}.py", f"{package}i", f"{path}.pyi"):
+            if os.path.isfile(candidate):
+                return Path(candidate)
+    return None
+
+
+@cache
+def locate_folder(name: str, roots: tuple[Path, ...]) -> Path | None:
+    """The folder of an absolute name, looked for in ``roots`` in order: of a package without a file of its own."""
+    relative = name.replace(".", os.sep)
+    return next((Path(root, relative) for root in roots if os.path.isdir(os.path.join(root, relative))), None)
+
+
+def forget() -> None:
+    """Look at the disk anew: files come and go between the runs of one process."""
+    for known in (_sources, _above_packages, _is_package, _projects_around, locate, locate_folder):
+        known.cache_clear()

@@ -1,0 +1,238 @@
+"""Jupyter notebooks as one Python text: their code cells in order, with a table that leads back to cell and line.
+
+What is no Python in a cell is bridged so that every line and column stays where it is: a line magic or a shell line
+becomes a statement that does nothing, what is assigned from one is not known, a cell of another language is empty. A
+cell that is no Python even so is reported; of what it binds nothing is known from there on.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import keyword
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shardlint import messages
+from shardlint.decoding import lines
+from shardlint.syntax import UnparsableFile
+from shardtypes.lang.diagnostics import Place
+
+#: Cell magics whose cells hold Python; all others hold another language, or text.
+_PYTHON_CELLS = frozenset("time timeit capture prun memit mprun lprun debug python python3".split())
+_CELL_MAGIC = re.compile(r"\s*%%(\w*)")
+_ASSIGNED = re.compile(r"(?P<targets>[^=!%'\"#()]+=\s*)[!%](?!=)")
+#: What can hold brackets and ends of lines that do not end a statement.
+_PIECE = re.compile(
+    r"""(?P<text>(?i:[rbfut]{0,2})(?:\"{3}(?:[^\\]|\\.)*?(?:\"{3}|\Z)|'{3}(?:[^\\]|\\.)*?(?:'{3}|\Z)
+        |"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?))
+      |(?P<comment>\#[^\n]*)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<joined>\\\n)|(?P<end>\n)|(?P<other>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+#: A line, with those that it goes on in after a backslash.
+_LOGICAL = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
+#: ``name?``, ``??name``: help of the shell.
+_HELP = re.compile(r"\?{1,2}[\w.*]+\s*$|[\w.*]+\?{1,2}\s*$")
+#: Line magics that run a statement as it stands, whose names stay bound.
+_RUNS = re.compile(r"%(?:time|prun)[ \t]+(?=[^\W\d])")
+#: What a line may bind: all before an equals sign, and the words after these.
+_BOUND = re.compile(r"(?P<before>[^=\n#]*[^=!<>\n#])=(?!=)|\b(?:for|as|import|def|class|global)\b(?P<after>[^:\n]*)")
+_WORD = re.compile(r"[^\W\d]\w*")
+#: A value of which nothing is known, and which is of no library.
+_UNKNOWN = "get_ipython()"
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """``text`` is the program. ``starts`` and ``cells`` give for each code cell its first line there and its number
+    among all cells, from 1; ``broken`` are the cells that are no Python, with their places in ``text``."""
+
+    text: str
+    starts: tuple[int, ...]
+    cells: tuple[int, ...]
+    broken: tuple[UnparsableFile, ...]
+
+    def place(self, place: Place) -> Place:
+        """A place of ``text`` as one in its cell."""
+        if not self.starts:
+            return place
+        index = max(0, bisect_right(self.starts, place.line) - 1)
+        before = self.starts[index] - 1
+        return Place(
+            place.path, place.line - before, place.column, place.end_line - before, place.end_column, self.cells[index]
+        )
+
+    def lines(self, source: bytes, cell: int) -> list[str]:
+        """The lines of a cell as they are in the notebook."""
+        return lines(_source(_cells(json.loads(source))[cell - 1]))
+
+
+class OtherLanguage(Exception):
+    """A notebook that is not of Python; the text is the language."""
+
+
+def read(source: bytes, path: str) -> Notebook:
+    """Read a notebook.
+
+    Raises:
+        UnparsableFile: it is no notebook.
+        OtherLanguage: its code is not Python.
+    """
+    document = _document(source, path)
+    language = _language(document)
+    if language not in ("", "python", "python3", "python2", "ipython"):
+        raise OtherLanguage(language)
+    parts: list[str] = []
+    starts: list[int] = []
+    numbers: list[int] = []
+    broken: list[UnparsableFile] = []
+    line = 1
+    for number, cell in enumerate(_cells(document), 1):
+        if cell.get("cell_type") != "code":
+            continue
+        bridged = bridge(_source(cell))
+        error = _error(bridged)
+        if error is not None:
+            message = messages.syntax(error.msg)
+            broken.append(UnparsableFile(path, line + (error.lineno or 1) - 1, max(1, error.offset or 1), message))
+            bridged = _forgetting(bridged)
+        starts.append(line)
+        numbers.append(number)
+        parts.append(bridged)
+        line += bridged.count("\n") + 1
+    return Notebook("\n".join(parts) + "\n", tuple(starts), tuple(numbers), tuple(broken))
+
+
+def _document(source: bytes, path: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(source)
+    except (ValueError, RecursionError) as error:
+        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
+        reason = getattr(error, "msg", None) or str(error)
+        raise UnparsableFile(path, line, column, messages.no_notebook(reason)) from None
+    if not isinstance(document, dict) or not isinstance(document.get("cells", document.get("worksheets")), list):
+        raise UnparsableFile(path, 1, 1, messages.no_notebook("it has no cells"))
+    return document
+
+
+def _cells(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if "cells" in document:
+        found = document["cells"]
+    else:  # before version 4 of the format
+        found = [cell for sheet in document["worksheets"] for cell in sheet.get("cells", ())]
+    return [cell if isinstance(cell, dict) else {} for cell in found]
+
+
+def _language(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    about = metadata if isinstance(metadata, dict) else {}
+    for key, name in (("language_info", "name"), ("kernelspec", "language")):
+        found = about.get(key)
+        if isinstance(found, dict) and isinstance(found.get(name), str):
+            return str(found[name]).lower()
+    return ""
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    text = cell.get("source", cell.get("input", ""))
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def bridge(cell: str) -> str:
+    """A cell as Python, line by line; a cell of Python is returned as it is."""
+    magic = _CELL_MAGIC.match(cell)
+    if magic is not None:
+        rest = cell.split("\n")[1:]
+        if magic[1] not in _PYTHON_CELLS:
+            return "\n" * len(rest)
+        return "\n".join(["", *bridge("\n".join(rest)).split("\n")]) if rest else ""
+    if _error(cell) is None:
+        return cell
+    text = cell.split("\n")
+    for number in _statement_lines(cell):
+        line, text[number] = text[number], _bridged_line(text[number])
+        while text[number] != line and line.endswith("\\") and number + 1 < len(text):
+            number += 1
+            line, text[number] = text[number], ""
+    return "\n".join(text)
+
+
+def _bridged_line(line: str) -> str:
+    bare = line.lstrip()
+    indent = line[: len(line) - len(bare)]
+    runs = _RUNS.match(bare)
+    if runs is not None:
+        return f"{indent}0;{' ' * (runs.end() - 2)}{bare[runs.end() :]}"
+    if bare.startswith(("%", "!")) or _HELP.match(bare):
+        return f"{indent}pass"
+    assigned = _ASSIGNED.match(bare)
+    if assigned is not None:
+        return f"{indent}{assigned['targets']}{_UNKNOWN}"
+    return line
+
+
+def _statement_lines(cell: str) -> list[int]:
+    """The numbers of the lines, from 0, on which a statement starts: none that goes on inside brackets, a string, or
+    after a backslash. A shell line has rules of its own, so it is read as a comment."""
+    found = []
+    depth = line = at = 0
+    fresh = True
+    while at < len(cell):
+        if fresh:
+            found.append(line)
+            fresh = False
+            whole = _LOGICAL.match(cell, at)
+            if whole is not None and _bridged_line(whole.group()) != whole.group():
+                at = whole.end()
+                line += whole.group().count("\n")
+                continue
+        piece = _PIECE.match(cell, at)
+        assert piece is not None  # some alternative takes every character
+        at = piece.end()
+        line += piece.group().count("\n")
+        match piece.lastgroup:
+            case "open":
+                depth += 1
+            case "close":
+                depth = max(0, depth - 1)
+            case "end":
+                fresh = depth == 0
+    return found
+
+
+def _error(cell: str) -> SyntaxError | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(cell)
+    except (RecursionError, MemoryError):
+        return None  # the text of the whole notebook is refused for that
+    except SyntaxError as error:
+        return error
+    except ValueError as error:
+        return SyntaxError(str(error))
+    return None
+
+
+def _forgetting(cell: str) -> str:
+    """Lines in place of a cell that cannot be read: every name in it stands for something unknown afterwards."""
+    parts = (found["before"] or found["after"] or "" for found in _BOUND.finditer(cell))
+    words = (name for part in parts for name in _WORD.findall(part))
+    names = dict.fromkeys(name for name in words if not keyword.iskeyword(name))
+    first = " = ".join([*names, _UNKNOWN]) if names else ""
+    return first + "\n" * cell.count("\n")
+
+
+def in_cells(place: Place, notebooks: Mapping[str, Notebook]) -> Place:
+    """A place as it is shown: in a notebook by cell."""
+    notebook = notebooks.get(place.path)
+    return notebook.place(place) if notebook is not None else place
+
+
+def order(place: Place) -> tuple[str, int, int, int, int, int]:
+    """What places are sorted by."""
+    return place.path, place.cell, place.line, place.column, place.end_line, place.end_column

@@ -1,0 +1,226 @@
+"""Which annotations hold arrays, and what an annotation stands for: aliases, strings and qualifiers looked through."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from shardtypes.dtypes import ArrayType, DTypeClass
+from shardtypes.pytrees import field_types, is_pytree_dataclass
+
+# What may stand around the type of a variable, a field or a key, and says nothing of its values.
+_QUALIFIERS = {"Final", "ClassVar", "Required", "NotRequired", "ReadOnly"}
+
+
+def array_annotation(annotation: Any) -> ArrayType | None:
+    """The array type that an annotation stands for: ``f32['…']``, or ``Annotated[jax.Array, f32['…']]``."""
+    if isinstance(annotation, ArrayType):
+        return annotation
+    if typing.get_origin(annotation) is typing.Annotated:
+        base, *extras = typing.get_args(annotation)
+        return next((extra for extra in extras if isinstance(extra, ArrayType)), array_annotation(base))
+    return None
+
+
+def meaning(annotation: Any) -> Any:
+    """The type beneath names for it: of ``type X = T``, ``NewType``, ``Final[T]``, ``Annotated[T, 'note']``, T."""
+    while array_annotation(annotation) is None:
+        origin = typing.get_origin(annotation)
+        if isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        elif isinstance(annotation, dataclasses.InitVar):
+            annotation = annotation.type
+        elif _is_alias(annotation):
+            annotation = annotation.__value__
+        elif _is_alias(origin):
+            annotation = origin.__value__[typing.get_args(annotation)]
+        elif origin is typing.Annotated or getattr(origin, "_name", None) in _QUALIFIERS:
+            annotation = typing.get_args(annotation)[0]
+        else:
+            break
+    return annotation
+
+
+def _is_alias(annotation: Any) -> bool:
+    return type(annotation).__name__ == "TypeAliasType" and hasattr(annotation, "__value__")
+
+
+def resolved(annotation: Any, names: Mapping[str, Any], local_names: Mapping[str, Any]) -> Any:
+    """An annotation with the strings in it evaluated. Raises ``NameError`` for one that names nothing."""
+    if not has_strings(annotation):
+        return annotation
+    holder = types.SimpleNamespace(__annotations__={"": annotation})
+    return typing.get_type_hints(holder, dict(names), dict(local_names), include_extras=True)[""]
+
+
+def is_unpacked(annotation: Any) -> bool:
+    """Whether this is ``*tuple[…]``, ``*Ts`` or ``Unpack[…]``, as parameters of any number have it."""
+    return typing.get_origin(annotation) is typing.Unpack or getattr(annotation, "__unpacked__", False) is True
+
+
+def class_of(function: Any) -> type | None:
+    """The class in whose body a function stands; None for one that is not found by its name."""
+    inner = inspect.unwrap(function)
+    holder = getattr(inner, "__qualname__", "").rpartition(".")[0]
+    found: Any = sys.modules.get(getattr(inner, "__module__", None) or "")
+    for part in holder.split("."):
+        found = getattr(found, part, None)
+    return found if holder and isinstance(found, type) else None
+
+
+def with_self(annotation: Any, cls: type | None) -> Any:
+    """An annotation with the class in the place of ``Self``; ``Any`` where that is not known."""
+    if not _has_self(annotation):
+        return annotation
+    if cls is None:
+        return Any
+    if annotation is typing.Self:
+        return cls
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    replaced = tuple(with_self(part, cls) for part in args)
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[replaced]  # noqa: UP007 - a tuple of members
+    return origin[replaced]
+
+
+def _has_self(annotation: Any) -> bool:
+    return annotation is typing.Self or any(_has_self(part) for part in typing.get_args(annotation))
+
+
+def has_strings(annotation: Any) -> bool:
+    """Whether strings in an annotation stand for types."""
+    if isinstance(annotation, (str, typing.ForwardRef)):
+        return True
+    if typing.get_origin(annotation) is typing.Literal or isinstance(annotation, ArrayType):
+        return False
+    parts = annotation if isinstance(annotation, list) else typing.get_args(annotation)
+    if typing.get_origin(annotation) is typing.Annotated:
+        parts = parts[:1]
+    return any(has_strings(part) for part in parts)
+
+
+def holds_arrays(annotation: Any) -> bool:
+    """Whether a value of this type holds annotated arrays: itself, its items or its fields."""
+    if isinstance(annotation, type) and typing.get_origin(annotation) is None:
+        return class_holds_arrays(annotation)
+    return _holds(annotation, None)
+
+
+_holding: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+def class_holds_arrays(base: type) -> bool:
+    """Whether a ``pytree_dataclass``, or a class whose fields, attributes or items are said to have arrays in them."""
+    found = _holding.get(base)
+    if found is None:
+        found = _holding[base] = _class_holds(base, set())
+    return found
+
+
+def has_array_fields(base: type) -> bool:
+    """Whether a field or an attribute that a class annotates holds arrays."""
+    return class_holds_arrays(base) and any(_holds(part, {base}) for part in class_annotations(base).values())
+
+
+def _holds(annotation: Any, seen: set[type] | None) -> bool:
+    """As ``holds_arrays``; ``seen`` are the classes that are being looked into."""
+    if isinstance(annotation, list):  # the parameters of a Callable
+        return any(_holds(part, seen) for part in annotation)
+    if isinstance(annotation, str):  # not evaluated yet, or naming nothing
+        return "['" in annotation or '["' in annotation
+    annotation = meaning(annotation)
+    if array_annotation(annotation) is not None:
+        return True
+    if isinstance(annotation, typing.TypeVar):
+        return any(_holds(part, seen) for part in bounds(annotation))
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return False
+    if any(_holds(part, seen) for part in args):
+        return True
+    base = annotation if origin is None else origin
+    if not isinstance(base, type):
+        return False
+    return class_holds_arrays(base) if seen is None else _class_holds(base, seen)
+
+
+def _class_holds(base: type, seen: set[type]) -> bool:
+    if base in seen or isinstance(base, DTypeClass):
+        return False
+    if is_pytree_dataclass(base):
+        return True
+    seen.add(base)
+    inside = [annotation for part in base.__mro__ for annotation in own_annotations(part).values()]
+    return any(_holds(part, seen) for part in (*inside, *_generic_bases(base))) or has_array_methods(base)
+
+
+def _generic_bases(base: type) -> Sequence[Any]:
+    """What a class says of its items, as in ``class Params(dict[str, f32['M']])``."""
+    found: Sequence[Any] = getattr(base, "__orig_bases__", ())
+    return found
+
+
+def has_array_methods(base: type) -> bool:
+    """Whether a protocol demands methods that are given arrays or return them."""
+    if not getattr(base, "_is_protocol", False):
+        return False
+    methods = [member for part in base.__mro__ for member in vars(part).values() if inspect.isfunction(member)]
+    return any(_holds(annotation, {base}) for method in methods for annotation in _annotations_of(method).values())
+
+
+def bounds(variable: Any) -> tuple[Any, ...]:
+    """The types of which a type variable stands for one."""
+    bound = variable.__bound__
+    found: tuple[Any, ...] = variable.__constraints__ if bound is None else (bound,)
+    return found
+
+
+_annotations: WeakKeyDictionary[type, Mapping[str, Any]] = WeakKeyDictionary()
+
+
+def class_annotations(base: type) -> Mapping[str, Any]:
+    """The annotations of a class and its bases for fields and attributes; as written, where they name nothing."""
+    if is_pytree_dataclass(base):
+        try:
+            return field_types(base)
+        except NameError:
+            return own_annotations(base)
+    return {name: hint for part in reversed(base.__mro__) for name, hint in own_annotations(part).items()}
+
+
+def own_annotations(base: type) -> Mapping[str, Any]:
+    """As ``class_annotations``, without those of the bases."""
+    if base.__module__ == "builtins" or ("__annotations__" not in vars(base) and not hasattr(base, "__annotate__")):
+        return {}
+    found = _annotations.get(base)
+    if found is None:
+        found = _annotations[base] = _evaluated(base)
+    return found
+
+
+def _evaluated(base: type) -> Mapping[str, Any]:
+    module = sys.modules.get(base.__module__)
+    names = vars(module) if module is not None else {}
+    found: dict[str, Any] = {}
+    for name, annotation in _annotations_of(base).items():
+        try:
+            found[name] = resolved(annotation, names, {base.__name__: base, **vars(base)})
+        except (NameError, AttributeError, TypeError, ValueError, SyntaxError):  # of names that type checkers have
+            found[name] = annotation
+    return found
+
+
+def _annotations_of(base: Any) -> Mapping[str, Any]:
+    """The annotations of a class or a function, as they are written."""
+    try:
+        found = base.__annotations__
+    except (NameError, AttributeError):  # evaluated late, since Python 3.14
+        return {}
+    return found if isinstance(found, collections.abc.Mapping) else {}

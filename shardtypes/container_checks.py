@@ -1,0 +1,328 @@
+"""The checks of what holds arrays: tuples, collections, mappings, dataclasses, named tuples and typed dicts.
+
+Whatever else may hold arrays is counted: what an iterator yields can be read only once, and a callable, an awaitable, a
+protocol or a class of its own kind says nothing of what is in it.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import functools
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from typeguard import TypeCheckError, TypeCheckMemo
+
+from shardtypes import _stats
+from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
+from shardtypes.meshes import View
+from shardtypes.pytrees import _substitute, field_types, is_pytree_dataclass
+from shardtypes.scopes import Site, Table
+from shardtypes.typeguard_checks import CONFIG, Checker, anything, around_arrays, is_instance
+
+# Makes the check of a part: compile_part in annotation_checks.
+Compile = Callable[[Any, TypeCheckMemo], Checker]
+
+_abc = collections.abc
+_ITEMS = (list, set, frozenset, collections.deque)
+_ITEM_ABCS = (
+    _abc.Sequence, _abc.MutableSequence, _abc.Set, _abc.MutableSet, _abc.ValuesView, _abc.KeysView,
+    _abc.Collection, _abc.Reversible, _abc.Iterable, _abc.Container,
+)  # fmt: skip
+_MAPPING_ABCS = (_abc.Mapping, _abc.MutableMapping, collections.ChainMap, types.MappingProxyType)
+# What can be gone through again and again, and holds what it yields.
+_REREADABLE = (_abc.Sequence, _abc.Set, _abc.Mapping, _abc.MappingView, collections.deque)
+
+
+def compile_container(annotation: Any, memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+    """The check of a type that holds arrays and is no array itself, nor a union."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    base = annotation if origin is None else origin
+    if not isinstance(base, type):
+        return _counted(around_arrays(annotation, memo), f"what is in {annotation!r}")
+    if is_pytree_dataclass(base):
+        return _compile_dataclass(base, args, compile_part)
+    if issubclass(base, tuple) and hasattr(base, "_fields"):
+        return _compile_named_tuple(base, args, compile_part)
+    if typing.is_typeddict(base):
+        return _compile_typed_dict(base, args, compile_part)
+    if base is tuple:
+        return _compile_tuple(args, memo, compile_part)
+    if getattr(base, "_is_protocol", False) and has_array_fields(base):
+        return _compile_protocol(annotation, base, args, memo, compile_part)
+    if len(args) == 2 and (issubclass(base, dict) or base in _MAPPING_ABCS):
+        return _compile_mapping(base, args, memo, compile_part)
+    if len(args) == 1 and (issubclass(base, _ITEMS) or base in _ITEM_ABCS):
+        return _compile_items(base, args[0], memo, compile_part)
+    return _compile_class(annotation, base, args, memo, compile_part)
+
+
+def _compile_class(
+    annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
+    """A class of another kind: its bases are checked where they say what is in it."""
+    check = around_arrays(annotation, memo)
+    if base is type:
+        return check
+    bases = [part for part in _generic_bases(base, args) if holds_arrays(part)]
+    if has_array_fields(base) or not bases:
+        check = _counted(check, _unchecked_part(base))
+    checks = [check, *(compile_part(part, memo) for part in bases)]
+    if len(checks) == 1:
+        return check
+
+    def check_class(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        for each in checks:
+            each(value, table, view, site)
+
+    return check_class
+
+
+def _generic_bases(base: type, args: tuple[Any, ...]) -> list[Any]:
+    """The bases of a class with what they say of its items: ``dict[str, f32['M']]``."""
+    parameters = getattr(base, "__parameters__", ())
+    replaced = dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
+    bases = getattr(base, "__orig_bases__", ())
+    said = [part for part in bases if typing.get_origin(part) not in (typing.Generic, typing.Protocol)]
+    return [_substitute(part, replaced) for part in said]
+
+
+def _unchecked_part(base: type) -> str:
+    """What of such a value nothing checks, in words."""
+    if base.__name__ == "Callable":
+        return "what a callable is given and returns"
+    if issubclass(base, (_abc.Iterator, _abc.AsyncIterable)):
+        return f"what {_article(base.__name__)} yields, which can be read only once"
+    if issubclass(base, _abc.Awaitable):
+        return f"what {_article(base.__name__)} returns"
+    if has_array_methods(base):
+        return f"what methods of {_article(base.__name__)} are given and return"
+    if has_array_fields(base):
+        return f"the fields of {base.__name__}, which is no pytree_dataclass"
+    return f"what is in {_article(base.__name__)}"
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
+
+
+def _counted(check: Checker, what: str) -> Checker:
+    """A check that leaves something out."""
+
+    def checked(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        check(value, table, view, site)
+        _stats.count_not_possible(f"{site}: {what}")
+
+    return checked
+
+
+def _inside(check: Checker, value: Any, step: str, table: Table, view: View, site: Site) -> None:
+    """Check a part of a value; ``step`` says which one."""
+    __tracebackhide__ = True
+    try:
+        check(value, table, view, site)
+    except TypeCheckError as error:
+        error.append_path_element(step)
+        raise
+
+
+def _compile_items(base: type, item: Any, memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+    check = compile_part(item, memo)
+
+    def check_items(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not is_instance(value, base, memo):
+            return
+        if not isinstance(value, _REREADABLE):
+            what = f"what {_article(type(value).__name__)} yields, which may be read only once"
+            _stats.count_not_possible(f"{site}: {what}")
+            return
+        for index, part in enumerate(typing.cast(_abc.Iterable[Any], value)):
+            _inside(check, part, f"item {index}", table, view, site)
+
+    return check_items
+
+
+def _compile_mapping(base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+    check_key, check_value = (compile_part(part, memo) for part in args)
+
+    def check_mapping(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not is_instance(value, base, memo):
+            return
+        for key, part in value.items():
+            if check_key is not anything:
+                _inside(check_key, key, f"key {key!r}", table, view, site)
+            _inside(check_value, part, f"value of key {key!r}", table, view, site)
+
+    return check_mapping
+
+
+def _compile_tuple(args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+    before, several, after = split_tuple(args)
+    checks = [compile_part(part, memo) for part in before]
+    checks_after = [compile_part(part, memo) for part in after]
+    check_more = None if several is None else compile_part(several, memo)
+    least = len(checks) + len(checks_after)
+
+    def check_tuple(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not is_instance(value, tuple, memo):
+            return
+        more = len(value) - least
+        if more < 0 or (more > 0 and check_more is None):
+            wanted = least if check_more is None else f"at least {least}"
+            raise TypeCheckError(f"has wrong number of elements (expected {wanted}, got {len(value)} instead)")
+        every = [*checks, *([check_more] * more if check_more is not None else []), *checks_after]
+        for index, (check, part) in enumerate(zip(every, value, strict=True)):
+            _inside(check, part, f"item {index}", table, view, site)
+
+    return check_tuple
+
+
+def split_tuple(args: tuple[Any, ...]) -> tuple[list[Any], Any, list[Any]]:
+    """The items of a tuple type before one of which there may be several, that one, and those after it.
+
+    ``tuple[int, *tuple[str, ...], float]`` gives ``[int], str, [float]``; without such a one it is None.
+    """
+    items: list[Any] = []
+    several: Any = None
+    at = 0
+    for part in args:
+        inner = _unpacked(part)
+        if part is Ellipsis:
+            several, at = items.pop(), len(items)
+        elif inner is None:
+            items.append(part)
+        else:
+            first, more, last = split_tuple(inner)
+            if more is not None:
+                several, at = more, len(items) + len(first)
+            items += [*first, *last]
+    return (items, None, []) if several is None else (items[:at], several, items[at:])
+
+
+def _unpacked(part: Any) -> tuple[Any, ...] | None:
+    """The items of ``*tuple[…]`` (``Unpack[tuple[…]]``) and of ``*Ts``; None for an item."""
+    if getattr(part, "__unpacked__", False):
+        return typing.get_args(part)
+    if typing.get_origin(part) is typing.Unpack:
+        (inner,) = typing.get_args(part)
+        return (Any, Ellipsis) if isinstance(inner, typing.TypeVarTuple) else typing.get_args(inner)
+    return None
+
+
+def _compile_dataclass(base: type, args: tuple[Any, ...], compile_part: Compile) -> Checker:
+    checks = _field_checks(base, lambda: field_types(base, args), compile_part)
+    name_of_class = f"{base.__module__}.{base.__qualname__}"
+
+    def check_fields(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not isinstance(value, base):
+            raise TypeCheckError(f"is not an instance of {name_of_class}")
+        for name, check in checks(site).items():
+            step = f"field {name!r} ({base.__name__})"
+            _inside(check, getattr(value, name), step, table, view, site_of_field(site, name))
+
+    return check_fields
+
+
+def _compile_named_tuple(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
+    checks = _field_checks(base, lambda: _hints(base, args), compile_part)
+
+    def check_named_tuple(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not isinstance(value, base):
+            raise TypeCheckError(f"is not a named tuple of type {base.__module__}.{base.__qualname__}")
+        for name, check in checks(site).items():
+            _inside(check, getattr(value, name), f"attribute {name!r}", table, view, site)
+
+    return check_named_tuple
+
+
+def _compile_protocol(
+    annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
+    check = around_arrays(annotation, memo)
+    checks = _field_checks(base, lambda: _hints(base, args), compile_part)
+    if has_array_methods(base):
+        check = _counted(check, _unchecked_part(base))
+
+    def check_protocol(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        check(value, table, view, site)
+        for name, check_field in checks(site).items():
+            _inside(check_field, getattr(value, name), f"attribute {name!r}", table, view, site)
+
+    return check_protocol
+
+
+def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
+    checks = _field_checks(base, lambda: _hints(base, args), compile_part)
+
+    def check_typed_dict(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not isinstance(value, dict):
+            raise TypeCheckError("is not a dict")
+        for title, keys in (
+            ("has unexpected extra key(s)", value.keys() - base.__annotations__.keys()),
+            ("is missing required key(s)", _required_keys(base) - value.keys()),
+        ):
+            if keys:
+                raise TypeCheckError(f"{title}: " + ", ".join(f'"{key}"' for key in sorted(keys, key=repr)))
+        for name, check in checks(site).items():
+            if name in value:
+                _inside(check, value[name], f"value of key {name!r}", table, view, site)
+
+    return check_typed_dict
+
+
+def _required_keys(base: Any) -> set[str]:
+    """The keys that a typed dict must have; Python itself does not see qualifiers in strings."""
+    origins = {key: typing.get_origin(hint) for key, hint in typing.get_type_hints(base, include_extras=True).items()}
+    said = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "Required"}
+    left_open = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "NotRequired"}
+    return (set(base.__required_keys__) | said) - left_open
+
+
+def _hints(base: type, args: tuple[Any, ...]) -> dict[str, Any]:
+    """The resolved annotations of a class, type variables replaced by ``args``."""
+    hints = typing.get_type_hints(base, include_extras=True)
+    parameters = getattr(base, "__parameters__", ())
+    if not args or len(args) != len(parameters):
+        return hints
+    replaced = dict(zip(parameters, args, strict=True))
+    return {name: _substitute(hint, replaced) for name, hint in hints.items()}
+
+
+def _field_checks(
+    base: type, field_types: Callable[[], Mapping[str, Any]], compile_part: Compile
+) -> Callable[[Site], Mapping[str, Checker]]:
+    """The checks of a class's fields, made when they are needed first: a type may hold itself."""
+    made: dict[str, Checker] | None = None
+
+    def checks(site: Site) -> Mapping[str, Checker]:
+        nonlocal made
+        if made is None:
+            memo = TypeCheckMemo(vars(sys.modules[base.__module__]), {}, config=CONFIG)
+            try:
+                made = {name: compile_part(annotation, memo) for name, annotation in field_types().items()}
+            except NameError as error:
+                _stats.count_not_possible(f"{site}: the fields of {base.__name__}: {error}")
+                return {}
+        return made
+
+    return checks
+
+
+@functools.lru_cache(maxsize=4096)
+def site_of_field(site: Site, name: str) -> Site:
+    """``parameter 'w'`` → ``parameter 'w', field 'mlp'`` → ``parameter 'w', field 'mlp.up'``."""
+    role = f"{site.role[:-1]}.{name}'" if ", field '" in site.role else f"{site.role}, field {name!r}"
+    return Site(site.function, role.removeprefix(", "), site.module)

@@ -1,0 +1,176 @@
+"""What is assigned to annotated variables: checked at every assignment, under the decorator and the import hook."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import linecache
+import types
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import shardtypes as st
+from shardtypes.assignments import reassigned_parameters
+from tests.runtime.loading import OURS, TYPEGUARDS, load, outcome, run
+
+HEAD = """
+import contextlib
+import jax
+import jax.numpy as jnp
+from shardtypes import f32, key
+
+class Box:
+    pass
+
+"""
+
+# The body of a function of x and y, which are f32['N'] in right calls, and whether typeguard checks it too.
+BODIES: dict[str, tuple[str, bool]] = {
+    "where it is annotated": ("h: f32['N'] = y", True),
+    "assigned again": ("h: f32['N'] = x\nh = y", True),
+    "annotated before": ("h: f32['N']\nif len(y):\n    h = y", True),
+    "several targets": ("h: f32['N'] = x\nk = h = y", True),
+    "a tuple": ("h: f32['N'] = x\nk, h = x, y", True),
+    "a nested tuple": ("h: f32['N'] = x\n(k, [l, h]), m = (x, [x, y]), x", False),
+    "the rest of a tuple": ("h: list[f32['N']] = []\nk, *h = x, y", True),
+    "augmented": ("h: f32['N'] = x\nh += jnp.zeros((2, 1)) if len(y) != 3 else 0", True),
+    "walrus": ("h: f32['N'] = x\nif (h := y) is not None:\n    pass", True),
+    "walrus in a comprehension": ("h: f32['N'] = x\n[(h := y) for _ in range(1)]", False),
+    "for": ("h: f32['N']\nfor h in [x, y]:\n    pass", False),
+    "for, of pairs": ("h: f32['N']\nfor i, h in enumerate([x, y]):\n    pass", False),
+    "with": ("h: f32['N']\nwith contextlib.nullcontext(y) as h:\n    pass", False),
+    "match": ("h: f32['N'] = x\nmatch {'a': y}:\n    case {'a': h}:\n        pass", False),
+    "attribute": ("self = Box()\nself.q: f32['N'] = y", False),
+    "attribute assigned again": ("self = Box()\nself.q: f32['N'] = x\nself.q = y", False),
+    "item": ("d = {}\nd['a']: f32['N'] = y", False),
+    "in parentheses": ("(h): f32['N'] = y", True),
+    "string": ("h: \"f32['N']\" = y", True),
+    "inside of a type": ("h: dict[str, f32['N']] = {'a': y}", True),
+    "alias of the function": ("F = f32\nh: F['N'] = y", False),
+    "local import": ("from shardtypes import f32 as F\nh: F['N'] = y", True),
+    "loop, each round": ("for z in [x, y]:\n    h: f32['N'] = z", True),
+    "generator": ("h: f32['N'] = y\nyield h", True),
+    "nested block": ("try:\n    while True:\n        h: f32['N'] = y\n        break\nfinally:\n    pass", True),
+}
+
+KINDS = [(name, way) for name, (_, both) in BODIES.items() for way in (*OURS, *(TYPEGUARDS if both else ()))]
+
+
+def function(body: str, head: str = "def f(x: f32['N'], y):") -> str:
+    return f"{HEAD}@checked\n{head}\n" + "".join(f"    {line}\n" for line in body.splitlines())
+
+
+@pytest.mark.parametrize(("name", "way"), KINDS, ids=lambda part: str(part))
+def test_every_assignment_is_checked(tmp_path: Path, name: str, way: str) -> None:
+    f = load(tmp_path, function(BODIES[name][0]), way).f
+    assert outcome(lambda: run(f, jnp.ones(3), jnp.ones(3))) == "silence"
+    assert outcome(lambda: run(f, jnp.ones(3), jnp.ones(4))) == "alarm"
+
+
+@pytest.mark.parametrize("way", OURS)
+def test_coroutines_and_methods(tmp_path: Path, way: str) -> None:
+    source = (
+        f"{HEAD}@checked\nasync def f(x: f32['N'], y):\n    h: f32['N'] = y\n    return h\n"
+        "class C:\n    def __init__(self):\n        self.__x = 1\n"
+        "    @checked\n    def m(self, x: f32['N'], y):\n        h: f32['N'] = y\n        return self.__x\n"
+        "class D(C):\n    @checked\n    def m(self, x: f32['N'], y):\n"
+        "        h: f32['N'] = x\n        h = y\n        return super().m(x, h) + __class__.one\n    one = 1\n"
+    )
+    module = load(tmp_path, source, way)
+    for call in (module.f, module.C().m, module.D().m):
+        assert outcome(lambda call=call: run(call, jnp.ones(3), jnp.ones(3))) == "silence"
+        assert outcome(lambda call=call: run(call, jnp.ones(3), jnp.ones(4))) == "alarm"
+    assert module.D().m(jnp.ones(3), jnp.ones(3)) == 2
+
+
+@pytest.mark.parametrize("way", OURS)
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("x = y", "f: parameter 'x', once it is assigned to"),
+        ("h: f32['N'] = x\nh: f32['M'] = x\nh = y", "f: variable 'h', which has several annotations"),
+        ("x: f32['N'] = x\nx = y", "f: variable 'x', which has several annotations"),
+        ("h: Missing['N'] = y", "annotation of f, variable 'h' not checked: name 'Missing' is not defined"),
+    ],
+)
+def test_what_is_left_out_is_counted(tmp_path: Path, way: str, body: str, reason: str) -> None:
+    f = load(tmp_path, function(body), way).f
+    before = st._stats.snapshot()["not_possible"].get(reason, 0)
+    f(jnp.ones(3), jnp.ones(4))
+    assert st._stats.snapshot()["not_possible"].get(reason, 0) > before
+
+
+@pytest.mark.parametrize("way", OURS)
+def test_right_programs_pass(tmp_path: Path, way: str) -> None:
+    """Rounds of a loop may be of other sizes, parameters may be reshaped, a variable may hide the type of its name."""
+    rounds = "for x in xs:\n    h: f32['C M'] = x\n    g: f32['C'] = h[:, 0]\n    h = h + g[:, None]\nreturn len(xs)"
+    f = load(tmp_path, function(rounds, "def f(xs: list):"), way).f
+    assert f([jnp.ones((n, m)) for n, m in ((2, 3), (5, 4), (1, 1))]) == 3
+    f = load(tmp_path, function(rounds.replace("h[:, 0]", "h[0]"), "def f(xs: list):"), way).f
+    assert outcome(lambda: f([jnp.ones((2, 2)), jnp.ones((2, 3))])) == "alarm"
+    f = load(tmp_path, function("x = x.reshape(-1)\nx = x.astype('int32')\nreturn x", "def f(x: f32['B M']):"), way).f
+    assert f(jnp.ones((2, 3))).shape == (6,)
+    body = "key: key[''] = jax.random.key(seed)\nkey, sub = jax.random.split(key)\nreturn key"
+    f = load(tmp_path, function(body, "def f(seed: int):"), way).f
+    assert f(0).shape == ()
+    wrong = load(tmp_path, function(body.replace("split(key)", "split(key, (2, 2))"), "def f(seed: int):"), way).f
+    assert outcome(lambda: wrong(0)) == "alarm"
+
+
+def test_variables_of_a_module(tmp_path: Path) -> None:
+    source = f"{HEAD}SIZES: dict[str, int] = {{}}\nx: f32['N'] = jnp.ones(SIZES.get('N', 3))\nnone: int = None\n"
+    assert load(tmp_path, source, "shardtypes.install_import_hook").x.shape == (3,)
+    with pytest.raises(st.ShapeError, match=r"^variable 'x': expected 2 dimensions, got 1"):
+        load(tmp_path, source.replace("f32['N']", "f32['N M']"), "shardtypes.install_import_hook")
+
+
+def test_a_wrong_shape_string_is_an_error(tmp_path: Path) -> None:
+    for way in OURS:
+        with pytest.raises(st.ShapeStringError):
+            load(tmp_path, function("h: f32['N//'] = y"), way).f(jnp.ones(3), jnp.ones(3))
+
+
+def test_the_function_stays_what_it_was(tmp_path: Path) -> None:
+    source = function(
+        "h: f32['N'] = y\ndef inner():\n    return h\nreturn inner", "def f(x: f32['N'], y, *, z=3, **more):"
+    )
+    f = load(tmp_path, source, "shardtypes.typechecked").f
+    inner = f(jnp.ones(3), jnp.ones(3))
+    assert inner.__qualname__ == "f.<locals>.inner" and inner().shape == (3,)
+    assert str(inspect.signature(f)) == "(x: f32['N'], y, *, z=3, **more)"
+    assert f(jnp.ones(3), jnp.ones(3), z=1, a=2) is not None
+    assert "inner" in inspect.getsource(f)
+
+
+def test_source_that_is_not_that_of_the_function_is_not_used(tmp_path: Path) -> None:
+    module = load(tmp_path, function("h: f32['N'] = y\nreturn h + 1"), "shardtypes.typechecked")
+    path = Path(module.__file__)
+    path.write_text(path.read_text().replace("h + 1", "h + 1 + x[0]"))
+    linecache.checkcache()
+    reason = "f: its variables, for it was not compiled from the source that is there"
+    before = st._stats.snapshot()["not_possible"].get(reason, 0)
+    assert module.f(jnp.ones(3), jnp.ones(4)).sum() == 8
+    assert st._stats.snapshot()["not_possible"].get(reason, 0) == before + 1
+
+
+NAMES = ("a", "b", "c", "d")
+STATEMENTS = some.sampled_from(
+    [f"{name} = 1" for name in NAMES]
+    + ["a, b = 1, 2", "x = a", "for c in (): pass", "x.a = 1", "y = x = 3", "g = lambda: (d, a)", "del d", "a += 1"]
+)
+
+
+@given(some.lists(STATEMENTS, max_size=8))
+def test_reassigned_parameters_are_those_that_python_stores(statements: list[str]) -> None:
+    names: dict[str, Any] = {}
+    exec("def f(a, b, *, c=1, d=2):\n    x = y = None\n" + "".join(f"    {s}\n" for s in statements), names)
+    code: types.CodeType = names["f"].__code__
+    tree = ast.parse("\n".join(statements))
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    assert set(reassigned_parameters(code)) == stored & set(NAMES), dis.Bytecode(code).dis()
