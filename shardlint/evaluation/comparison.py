@@ -17,22 +17,50 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Recorder
-from shardlint.evaluation.relations import TOLERANCE
+from shardlint.evaluation.relations import close
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import Structure, flatten
 
+STOPPED = "stopped at the first mapped function"
+Stop = Callable[[list[Region]], bool]
 Entry = Callable[[modules.World], Any]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run: the mapped functions that were called, in order; ``reason`` says why it ended early."""
+    """One run: the mapped functions that were called, in order; ``written`` are the numbers in the program's text that
+    it came by; ``reason`` says why it ended early."""
 
     regions: tuple[Region, ...]
     machine: meshes.Machine
     recorder: Recorder | None
+    written: Mapping[modules.Where, int]
     reason: str = ""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The axes of all meshes that were made."""
+        meshes = self.machine.made
+        return {name: int(size) for mesh in meshes for name, size in zip(mesh.axis_names, mesh.sizes, strict=True)}
+
+    @property
+    def devices_used(self) -> int:
+        """How many devices the largest mesh has."""
+        return max((mesh.size for mesh in self.machine.made), default=1)
+
+    @property
+    def reached(self) -> bool:
+        """Whether a function was mapped over devices."""
+        return bool(self.regions) or self.reason == STOPPED
+
+    def origin(self, axis: str) -> modules.Where | None:
+        """Where the size of an axis is written, if it is and was not computed."""
+        for mesh in self.machine.made:
+            for name, size in zip(mesh.axis_names, mesh.sizes, strict=True):
+                if name == axis:
+                    return size.where if isinstance(size, modules.Written) else None
+        return None
 
 
 @dataclass(frozen=True)
@@ -43,13 +71,21 @@ class Program:
     entry: Entry
     steps: int
 
-    def run(self, machine: meshes.Machine, record: bool = False, literals: Mapping[Any, int] | None = None) -> Outcome:
-        """Run it on a machine of devices."""
+    def run(
+        self,
+        devices: int,
+        literals: Mapping[modules.Where, int] | None = None,
+        record: bool = False,
+        until: Stop | None = None,
+    ) -> Outcome:
+        """Run it on so many devices, with other values for some numbers that are written in it, up to the first call of
+        a mapped function after which ``until`` says so."""
+        machine = meshes.Machine(devices)
         regions: list[Region] = []
         world = modules.World(self.find, literals)
         recorder = Recorder() if record else None
         reason = ""
-        with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), observed(regions):
+        with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), observed(regions, until):
             try:
                 with np.errstate(all="ignore"):
                     self.entry(world)
@@ -57,17 +93,33 @@ class Program:
                 reason = error.reason
             except Exception as error:  # noqa: BLE001 - whatever the program raises
                 reason = f"{type(error).__name__}: {error}"
-        return Outcome(tuple(regions), machine, recorder, reason)
+        return Outcome(tuple(regions), machine, recorder, world.met, reason)
 
 
 @contextmanager
-def observed(regions: list[Region]) -> Iterator[None]:
+def observed(regions: list[Region], until: Stop | None) -> Iterator[None]:
     """Collect the regions that are run in the block."""
-    mapping.observers.append(regions.append)
+
+    def observe(region: Region) -> None:
+        regions.append(region)
+        if until is not None and until(regions):
+            raise NotEvaluable(STOPPED)
+
+    mapping.observers.append(observe)
     try:
         yield
     finally:
         mapping.observers.pop()
+
+
+def differs_from(other: Outcome) -> Stop:
+    """Stop where a run gives something else than another did."""
+
+    def until(regions: list[Region]) -> bool:
+        number = len(regions) - 1
+        return number >= len(other.regions) or compared(regions[number], other.regions[number]) is not None
+
+    return until
 
 
 @dataclass(frozen=True)
@@ -126,37 +178,33 @@ def _apart(x: Any, y: Any) -> tuple[int, ...] | None:
     if x.dtype.kind not in "fc":
         unequal = np.argwhere(x != y)
         return tuple(int(i) for i in unequal[0]) if len(unequal) else None
-    known = np.isfinite(x) & np.isfinite(y)
-    distance = np.where(known, np.abs(x - y), 0)
-    scale = float(np.max(np.abs(np.where(known, y, 0)), initial=0))
-    if float(np.max(distance, initial=0)) <= TOLERANCE * scale:
+    near = close(x, y)
+    if np.all(near):
         return None
+    distance = np.where(near, 0, np.nan_to_num(np.abs(x - y), nan=np.inf))
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(distance)), distance.shape))
 
 
-def sizes_of(outcome: Outcome) -> dict[str, int]:
-    """The axes of all meshes that a program made, with the sizes that it wanted."""
-    return {name: int(size) for mesh in outcome.machine.made for name, size in zip(mesh.axis_names, mesh.sizes, strict=True)}
-
-
 def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference] | Incomparable | None:
-    """The first call of a mapped function whose results differ though its arguments agree.
-
-    A negative number stands for what was computed between that call and the one before.
-    """
-    for k, (region, twin) in enumerate(zip(one.regions, other.regions, strict=False)):
-        given = differences(region.arguments, twin.arguments)
-        if isinstance(given, Incomparable):
-            return given
-        if given:
-            return -k, given[0]
-        results = differences(region.results, twin.results)
-        if isinstance(results, Incomparable):
-            return results
-        if results:
-            return k, results[0]
+    """The first call of a mapped function that was given the same in both runs, or computed from the same, and gives
+    something else."""
+    for number, (region, twin) in enumerate(zip(one.regions, other.regions, strict=False)):
+        found = compared(region, twin)
+        if isinstance(found, Difference):
+            return number, found
+        if found is not None:
+            return found
     if len(one.regions) != len(other.regions):
         return Incomparable(one.reason or other.reason or "another number of mapped functions is called")
     return None
 
 
+def compared(region: Region, twin: Region) -> Difference | Incomparable | None:
+    """The first difference between two calls of a mapped function: of their results, else of what they are given."""
+    for first, second in ((region.results, twin.results), (region.arguments, twin.arguments)):
+        found = differences(first, second)
+        if isinstance(found, Incomparable):
+            return found
+        if found:
+            return found[0]
+    return None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import MARK, tick
+from shardlint.evaluation.guards import MARK, note_cotangent, tick
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics import dtypes
 from shardtypes.semantics.array import Array, Node
@@ -54,7 +54,7 @@ def value_and_grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options:
         result, aux = found if has_aux else (found, None)
         scalar = _one(result)
         every = [leaf for group in inputs for leaf in group]
-        taken = iter(pulled_back([scalar], [_seed(scalar)], every))
+        taken = iter(pulled_back([scalar], [_seed(scalar)], every, note_cotangent))
         gradients = []
         for structure, made in structures:
             gradients.append(unflatten(structure, [next(taken) if _is_float(leaf) else leaf for leaf in made]))
@@ -103,7 +103,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     def pull(cotangents: Any) -> Any:
         given, _ = flatten(map_leaves(asarray, cotangents))
         inputs = [leaf for leaf in made if _is_float(leaf)]
-        taken = iter(pulled_back(outputs, given, inputs))
+        taken = iter(pulled_back(outputs, given, inputs, note_cotangent))
         return unflatten(structure, [next(taken) if _is_float(leaf) else leaf for leaf in made])
 
     return (unflatten(shape, outputs), pull, aux) if has_aux else (unflatten(shape, outputs), pull)

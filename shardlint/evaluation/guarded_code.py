@@ -9,6 +9,8 @@ from __future__ import annotations
 import __future__
 
 import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import CodeType
 
 from shardlint.evaluation.errors import NotEvaluable
@@ -26,7 +28,7 @@ _SPECIAL = frozenset(
     __setattr__ __init_subclass__ __dataclass_fields__ __annotations__ __qualname__ __module__ __dict__
     __jax_array__ __wrapped__""".split()
 )
-ATTRIBUTE, SET, NOTE, OPERATOR, TICK = "_attr_", "_set_", "_note_", "_op_", "_tick_"
+ATTRIBUTE, SET, CALL, OPERATOR, TICK = "_attr_", "_set_", "_call_", "_op_", "_tick_"
 IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
 LARGEST = 4096
 """Numbers up to this one may stand for a number of devices."""
@@ -56,7 +58,7 @@ class _Guards(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return node  # finds its class by the frame that calls it
-        return self._call(NOTE, [_place(node), node], node)
+        return self._call(CALL, [_place(node), node.func, *node.args], node, node.keywords)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """A number that may stand for a number of devices knows where it is written."""
@@ -215,8 +217,10 @@ class _Guards(ast.NodeTransformer):
         node.body.insert(at, tick)
         return node
 
-    def _call(self, name: str, args: list[ast.expr], node: ast.AST) -> ast.expr:
-        call = ast.Call(ast.Name(name, ast.Load()), args, [])
+    def _call(
+        self, name: str, args: list[ast.expr], node: ast.AST, keywords: Sequence[ast.keyword] = ()
+    ) -> ast.expr:
+        call = ast.Call(ast.Name(name, ast.Load()), args, list(keywords))
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
 
@@ -239,8 +243,18 @@ def _become(part: ast.AST, replacement: ast.expr, node: ast.AST) -> None:
     part._replacement = ast.copy_location(replacement, node)  # type: ignore[attr-defined]  # read by _Replaced
 
 
-def statements(source: str, path: str) -> list[tuple[CodeType, tuple[str, ...]]]:
-    """The statements of a module, each compiled by itself, with the names that it binds.
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a module, compiled by itself, with the names that it binds. ``runs_program`` is that of
+    ``if __name__ == "__main__":``."""
+
+    code: CodeType
+    names: tuple[str, ...]
+    runs_program: bool
+
+
+def statements(source: str, path: str) -> list[Statement]:
+    """The statements of a module.
 
     Raises SyntaxError, or NotEvaluable for code that reaches for the interpreter.
     """
@@ -248,6 +262,7 @@ def statements(source: str, path: str) -> list[tuple[CodeType, tuple[str, ...]]]
     found = []
     for statement in tree.body:
         names = tuple(sorted(_bound(statement)))
+        runs_program = isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test)
         try:
             guarded = _Guards().visit(statement)
         except NotEvaluable:
@@ -256,7 +271,8 @@ def statements(source: str, path: str) -> list[tuple[CodeType, tuple[str, ...]]]
         if guarded is None:
             body = list(ast.parse("_refuse_()").body)
         module = ast.fix_missing_locations(ast.Module(body, []))
-        found.append((compile(module, path, "exec", __future__.annotations.compiler_flag, dont_inherit=True), names))
+        code = compile(module, path, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+        found.append(Statement(code, names, runs_program))
     return found
 
 

@@ -106,7 +106,7 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     if not isinstance(left, Array) and not isinstance(right, Array):
         _bounded(name.rstrip("="), left, right)
         return _OPERATORS[name](left, right)
-    return note(path, place, _OPERATORS[name](left, right))
+    return note(path, place, name, _OPERATORS[name](left, right))
 
 
 def _bounded(name: str, left: Any, right: Any) -> None:
@@ -132,7 +132,18 @@ def _digits(text: str) -> list[str]:
     return "".join(c if c.isdigit() else " " for c in text).split()
 
 
-def note(path: str, place: Place, value: Any) -> Any:
-    """Remember what an expression gave, where that is asked for."""
+def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """``function(*args, **kwargs)``."""
+    return note(path, place, function, function(*args, **kwargs))
+
+
+def note(path: str, place: Place, what: Any, value: Any) -> Any:
+    """Remember what a function or an operator gave, where that is asked for."""
     run = _run.get()
-    return value if run is None or run.recorder is None else run.recorder.note((path, place), value)
+    return value if run is None or run.recorder is None else run.recorder.note(path, place, what, value)
+
+
+def note_cotangent(value: Array, cotangent: Array) -> Array:
+    """Remember the cotangent of what an expression gave, where that is asked for."""
+    run = _run.get()
+    return cotangent if run is None or run.recorder is None else run.recorder.note_cotangent(value, cotangent)

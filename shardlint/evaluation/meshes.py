@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -13,24 +13,18 @@ import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK
-from shardlint.evaluation.outside import provide
+from shardlint.evaluation import arrays  # noqa: F401 - NumPy's functions, which are given devices here
+from shardlint.evaluation.outside import KNOWN, provide
 from shardlint.evaluation.python import Nothing
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the program runs on: the number of devices.
-
-    ``sizes`` are other sizes for the axes of its meshes, by name; then the program may not ask for the number of devices
-    but to make a mesh of them, as the two would not fit.
-    """
+    """What the program runs on: the number of devices that it finds if it asks. A mesh may be of more."""
 
     devices: int = 8
-    sizes: Mapping[str, int] | None = None
     made: list[Mesh] = field(default_factory=list, compare=False)
-    """The meshes that were made, as the program wanted them."""
-    asked: list[str] = field(default_factory=list, compare=False)
-    """What was asked about devices."""
+    """The meshes that were made; their sizes know where they are written, if they are."""
 
 
 _machine: ContextVar[Machine] = ContextVar("shardlint_machine", default=Machine())  # noqa: B039 - frozen
@@ -57,6 +51,60 @@ class Device:
     platform: str = "cpu"
     process_index: int = 0
     device_kind: str = "cpu"
+
+
+class DeviceGrid:
+    """An array of devices, such as ``np.array(jax.devices()).reshape(2, 4)``. Only its shape matters."""
+
+    def __init__(self, shape: Sequence[Any]) -> None:
+        self.shape = tuple(shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def flat(self) -> Iterator[Device]:
+        return (Device(i) for i in range(self.size))
+
+    def reshape(self, *sizes: Any, order: str = "C") -> DeviceGrid:
+        """A size of -1 follows from the number of devices; others are taken as they are, whatever that is."""
+        given = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+        rest = math.prod(size for size in given if size != -1)
+        if -1 in given and self.size % rest:
+            raise ValueError("devices that do not fit the mesh")
+        return DeviceGrid([self.size // rest if size == -1 else size for size in given])
+
+    def flatten(self) -> DeviceGrid:
+        return DeviceGrid((self.size,))
+
+    ravel = flatten
+
+    def transpose(self, *order: Any) -> DeviceGrid:
+        given = tuple(order[0]) if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
+        return DeviceGrid([self.shape[k] for k in given or reversed(range(self.ndim))])
+
+    @property
+    def T(self) -> DeviceGrid:  # noqa: N802 - as NumPy has it
+        return self.transpose()
+
+    def tolist(self) -> list[Any]:
+        return list(self)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        entries = index if isinstance(index, tuple) else (index,)
+        places = np.arange(self.size).reshape(self.shape)[entries]
+        return DeviceGrid(places.shape) if np.ndim(places) else Device(int(places))
 
 
 class Spec(tuple[Any, ...]):
@@ -93,13 +141,11 @@ class Mesh:
 
     @property
     def size(self) -> int:
-        return math.prod(self.sizes)
+        return math.prod(int(size) for size in self.sizes)
 
     @property
-    def devices(self) -> Any:
-        made = np.empty(self.size, dtype=object)
-        made[:] = [Device(i) for i in range(self.size)]
-        return made.reshape(self.sizes)
+    def devices(self) -> DeviceGrid:
+        return DeviceGrid(self.sizes)
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -137,7 +183,7 @@ class Sharding:
     spec: Any
 
 
-for _cls in (Device, Spec, Mesh, Sharding):
+for _cls in (Device, DeviceGrid, Spec, Mesh, Sharding):
     setattr(_cls, MARK, True)
 
 provide("jax.P")(Spec)
@@ -150,11 +196,37 @@ def _made(sizes: Sequence[Any], names: Any, types: Any = None) -> Mesh:
     given = (names,) if isinstance(names, str) else tuple(names)
     if len(numbers) != len(given):
         raise ValueError("a mesh with another number of names than axes")
-    on = machine()
-    on.made.append(Mesh(tuple(sizes), given, types))
-    if on.sizes is not None:
-        numbers = tuple(on.sizes.get(name, number) for name, number in zip(given, numbers, strict=True))
+    machine().made.append(Mesh(tuple(sizes), given, types))
     return Mesh(numbers, given, types)
+
+
+def _grid(devices: Any) -> DeviceGrid | None:
+    """An array of devices that is one, or a list of devices as one."""
+    if isinstance(devices, DeviceGrid):
+        return devices
+    if isinstance(devices, (list, tuple)) and devices:
+        if isinstance(devices[0], Device):
+            return DeviceGrid((len(devices),))
+        first = _grid(devices[0])
+        return None if first is None else DeviceGrid((len(devices), *first.shape))
+    return None
+
+
+def _of_devices(name: str) -> None:
+    """Have a function of NumPy make arrays of devices as well."""
+    plain: Callable[..., Any] = KNOWN[name]
+
+    def made(given: Any, *args: Any, **kwargs: Any) -> Any:
+        grid = _grid(given)
+        if grid is None:
+            return plain(given, *args, **kwargs)
+        return grid.reshape(*args) if name == "numpy.reshape" else grid
+
+    KNOWN[name] = made
+
+
+for _name in ("array", "asarray", "reshape"):
+    _of_devices(f"numpy.{_name}")
 
 
 @provide("jax.make_mesh")
@@ -164,7 +236,10 @@ def _make_mesh(axis_shapes: Any, axis_names: Any, *, axis_types: Any = None, dev
 
 @provide("jax.sharding.Mesh")
 def _mesh(devices: Any, axis_names: Any = (), axis_types: Any = None, **options: Any) -> Mesh:
-    return _made(getattr(devices, "shape", None) or np.shape(devices), axis_names, axis_types)
+    grid = _grid(devices)
+    if grid is None:
+        raise NotEvaluable("a mesh of what is no device")
+    return _made(grid.shape, axis_names, axis_types)
 
 
 @provide("jax.sharding.AbstractMesh")
@@ -176,7 +251,7 @@ def _abstract_mesh(axis_sizes: Any, axis_names: Any = None, axis_types: Any = No
 
 @provide("jax.mesh_utils.create_device_mesh")
 def _device_mesh(mesh_shape: Any, devices: Any = None, **options: Any) -> Any:
-    return Mesh(tuple(mesh_shape), tuple(f"_{k}" for k in range(len(mesh_shape)))).devices
+    return DeviceGrid(mesh_shape)
 
 
 @provide("jax.set_mesh")
@@ -198,14 +273,12 @@ def _get_mesh() -> Mesh:
 @provide("jax.devices")
 @provide("jax.local_devices")
 def _devices(*args: Any, **options: Any) -> list[Device]:
-    machine().asked.append("devices")
     return [Device(i) for i in range(machine().devices)]
 
 
 @provide("jax.device_count")
 @provide("jax.local_device_count")
 def _device_count(*args: Any) -> int:
-    machine().asked.append("count")
     return machine().devices
 
 

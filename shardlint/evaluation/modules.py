@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping
+from types import CodeType
 from typing import Any, TypeAlias
 
 from shardlint.evaluation import (
@@ -66,15 +67,18 @@ class Module:
         self.name = name
         self.path = path
         self.names: dict[str, Any] = {}
+        self.program: list[CodeType] = []
+        """The blocks of ``if __name__ == "__main__":``."""
 
 
 class World:
     """All that a program is while it is evaluated: its modules, and what they may use. ``literals`` are other values for
-    numbers that are written in it."""
+    numbers that are written in it, ``met`` the numbers that are written where it came by."""
 
     def __init__(self, find: Find, literals: Mapping[Where, int] | None = None) -> None:
         self.find = find
         self.literals = literals or {}
+        self.met: dict[Where, int] = {}
         self.modules: dict[str, Module] = {}
         resolver = guards.Resolver()
         self.resolver = resolver
@@ -96,6 +100,20 @@ class World:
             self._run(made, source)
         return self.modules[full]
 
+    def run_program(self, name: str) -> None:
+        """Run a module as a script: its ``if __name__ == "__main__":``, or else its function ``main``."""
+        module = self.module(name)
+        if module is None:
+            raise NotEvaluable(f"{name} is not found")
+        module.names["__name__"] = "__main__"
+        for code in module.program:
+            exec(code, module.names)  # noqa: S102 - guarded code, in a closed world
+        if not module.program:
+            main = _present(module.names.get("main"))
+            if not is_function(main):
+                raise NotEvaluable("nothing in it runs the program")
+            main()
+
     def member(self, module: Module, name: str) -> Any:
         """``module.name``: what it binds, or a module below it."""
         if name in module.names:
@@ -112,14 +130,17 @@ class World:
             raise NotEvaluable(f"{module.name} is not read") from error
         names = module.names
         names.update(self._guards(module), __name__=namespace.__name__, __builtins__=self.builtins.names, __file__=module.path)
-        for code, bound in statements:
+        for statement in statements:
+            if statement.runs_program:
+                module.program.append(statement.code)
+                continue
             try:
-                exec(code, names)  # noqa: S102 - guarded code, in a closed world
+                exec(statement.code, names)  # noqa: S102 - guarded code, in a closed world
             except OutOfBudget:
                 raise
             except (NotEvaluable, Exception) as error:  # noqa: BLE001 - whatever the program raises
                 reason = error.reason if isinstance(error, NotEvaluable) else f"{type(error).__name__}: {error}"
-                names.update({name: Missing(name, reason) for name in bound if name not in names})
+                names.update({name: Missing(name, reason) for name in statement.names if name not in names})
 
     def _guards(self, module: Module) -> Mapping[str, Any]:
         def load(whole: str, name: str | None, level: int) -> Any:
@@ -129,11 +150,13 @@ class World:
             self._star(module, whole, level)
 
         def literal(value: int, place: guards.Place) -> int:
-            return self.literals.get((module.path, place)) or Written(value, (module.path, place))
+            written = Written(self.literals.get((module.path, place), value), (module.path, place))
+            self.met[written.where] = value
+            return written
 
         return {
             guarded_code.ATTRIBUTE: self.attribute, guarded_code.SET: self.builtins.set_attribute,
-            guarded_code.NOTE: functools.partial(guards.note, module.path),
+            guarded_code.CALL: functools.partial(guards.call, module.path),
             guarded_code.OPERATOR: functools.partial(guards.operate, module.path), guarded_code.TICK: guards.tick,
             guarded_code.LITERAL: literal,
             guarded_code.IMPORT: load, guarded_code.STAR: star, "_refuse_": _refuse,

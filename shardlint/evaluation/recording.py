@@ -10,18 +10,29 @@ from shardlint.evaluation.guards import Place
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten, unflatten
 
-Where: TypeAlias = tuple[str, Place]
-"""A place in a file."""
+MOST = 1000  # arrays in one value; those of a larger one are not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """An expression in a file, or, with ``backward``, the cotangent of what it gave."""
+
+    path: str
+    place: Place
+    backward: bool = False
+
+
 Key: TypeAlias = tuple[Where, int, int]
-"""A place, how often it was met before, and which array of its value this is."""
+"""An expression, how often it was met before, and which array of its value this is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
-    """One array that an expression gave."""
+    """One array that an expression gave; ``what`` is the function or the operator that gave it."""
 
     number: int
     key: Key
+    what: Any
     array: Array
     sources: frozenset[int]
 
@@ -33,30 +44,47 @@ class Recorder:
     values: list[Recorded] = field(default_factory=list)
     met: Counter[Where] = field(default_factory=Counter)
 
-    def note(self, where: Where, value: Any) -> Any:
+    def note(self, path: str, place: Place, what: Any, value: Any) -> Any:
         """Record the arrays of a value; gives the value, its arrays knowing that they are recorded."""
         if isinstance(value, Array):
-            return self._one((where, self._count(where), 0), value)
+            if self._is_recorded(value):
+                return value
+            where = Where(path, place)
+            return self._one((where, self._count(where), 0), what, value)
         if not isinstance(value, (tuple, list, dict)) or not value:
             return value
         leaves, structure = flatten(value)
-        if not any(isinstance(leaf, Array) for leaf in leaves) or len(leaves) > 1000:
+        fresh = [isinstance(leaf, Array) and not self._is_recorded(leaf) for leaf in leaves]
+        if not any(fresh) or len(leaves) > MOST:
             return value
+        where = Where(path, place)
         count = self._count(where)
-        made = [self._one((where, count, i), leaf) if isinstance(leaf, Array) else leaf for i, leaf in enumerate(leaves)]
-        if all(new is old for new, old in zip(made, leaves, strict=True)):
-            return value
+        made = [
+            self._one((where, count, i), what, leaf) if is_fresh else leaf
+            for i, (leaf, is_fresh) in enumerate(zip(leaves, fresh, strict=True))
+        ]
         return unflatten(structure, made)
+
+    def note_cotangent(self, value: Array, cotangent: Array) -> Array:
+        """Record the cotangent of an array, if that is recorded itself."""
+        if not self._is_recorded(value):
+            return cotangent
+        (number,) = value.sources
+        where = replace(self.values[number].key[0], backward=True)
+        return self._one((where, self._count(where), 0), self.values[number].what, cotangent)
 
     def _count(self, where: Where) -> int:
         self.met[where] += 1
         return self.met[where] - 1
 
-    def _one(self, key: Key, array: Array) -> Array:
-        if len(array.sources) == 1:
-            (before,) = array.sources
-            if self.values[before].array.value is array.value:
-                return array  # what a function of the program gave was recorded in it
+    def _is_recorded(self, array: Array) -> bool:
+        """Whether an array is one that was recorded, such as what a function of the program gave."""
+        if len(array.sources) != 1:
+            return False
+        (before,) = array.sources
+        return self.values[before].array.value is array.value
+
+    def _one(self, key: Key, what: Any, array: Array) -> Array:
         number = len(self.values)
-        self.values.append(Recorded(number, key, array, array.sources))
+        self.values.append(Recorded(number, key, what, array, array.sources))
         return replace(array, sources=frozenset({number}))

@@ -13,6 +13,7 @@ from shardtypes.semantics.relation import ZERO, Monoid, Relation, part, split
 from shardtypes.semantics.simulated import Simulated
 
 TOLERANCE = 1e-6  # of the largest entry; all floats are computed in double precision
+MASKED = 1e6  # entries larger than this stand for minus infinity, if others are smaller
 _POWERS: tuple[Fraction | int, ...] = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))
 _MONOIDS: tuple[tuple[Monoid, Any], ...] = (("sum", np.add), ("max", np.maximum), ("min", np.minimum))
 
@@ -29,7 +30,7 @@ def found(many: Array, few: Array, axis: str, counts: tuple[int, int]) -> list[R
     reference = [_whole(one) for one in few.value.devices((axis, counts[1]))]
     if parts[0].ndim != reference[0].ndim:
         return None
-    return list(_relations(parts, reference))
+    return list(_relations(parts, reference, parts[0].ndim - many.rank))
 
 
 def _whole(value: Simulated) -> Any:
@@ -40,7 +41,8 @@ def _whole(value: Simulated) -> Any:
     return np.stack([np.asarray(one) for one in value.parts]).reshape(*sizes, *np.shape(value.parts[0]))
 
 
-def _relations(many: Sequence[Any], few: Sequence[Any]) -> Iterator[Relation]:
+def _relations(many: Sequence[Any], few: Sequence[Any], first: int) -> Iterator[Relation]:
+    """The relations between the parts; the dimensions of the array begin with ``first``."""
     shape, other = many[0].shape, few[0].shape
     ratio = Fraction(len(many), len(few))
     if shape == other:
@@ -55,10 +57,10 @@ def _relations(many: Sequence[Any], few: Sequence[Any]) -> Iterator[Relation]:
                 continue
             pair = combine.reduce(many), combine.reduce(few)
             yield from (part(monoid, power) for power in _powers(*pair, ratio))
-    for dim in range(len(shape)):
+    for dim in range(first, len(shape)):
         if shape[dim] * len(many) == other[dim] * len(few) and _same_but(shape, other, dim):
             pair = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
-            yield from (split(dim, power) for power in _powers(*pair, ratio))
+            yield from (split(dim - first, power) for power in _powers(*pair, ratio))
 
 
 def _alike(parts: Sequence[Any]) -> bool:
@@ -84,7 +86,19 @@ def _powers(one: Any, other: Any, ratio: Fraction) -> Iterator[Fraction | int]:
 def _equal(one: Any, other: Any) -> bool:
     if one.dtype.kind not in "fc" and other.dtype.kind not in "fc":
         return bool(np.array_equal(one, other))
+    return bool(np.all(close(one, other)))
+
+
+def close(one: Any, other: Any) -> Any:
+    """Which entries of two arrays are the same, but for rounding."""
     with np.errstate(invalid="ignore"):
-        scale = float(np.max(np.abs(np.where(np.isfinite(other), other, 0)), initial=0.0))
-        close = np.abs(one - other) <= TOLERANCE * scale + 1e-300
-    return bool(np.all(close | (one == other) | (np.isnan(one) & np.isnan(other))))
+        near = np.abs(one - other) <= TOLERANCE * np.maximum(_scale(other), np.abs(other) * (np.abs(other) > MASKED))
+    return near | (one == other) | (np.isnan(one) & np.isnan(other))
+
+
+def _scale(array: Any) -> float:
+    """The largest of the entries that are no mask."""
+    sizes = np.abs(array)
+    sizes = sizes[np.isfinite(sizes)]
+    plain = sizes[sizes <= MASKED]
+    return float(np.max(plain if len(plain) else sizes, initial=0.0)) + 1e-300

@@ -6,7 +6,7 @@ to what one device computes are readings too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from shardtypes.semantics.array import Array, NoGradient, Node
@@ -23,24 +23,33 @@ def watched(array: Array) -> Array:
     return replace(array, node=Node((), lambda cotangents: ()), output=0)
 
 
+Observe = Callable[[Array, Array], Array]
 Held = dict[tuple[int, int], Array]
 """Cotangents by node and output."""
 
 
 def pulled_back(
-    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array]
+    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array], observe: Observe | None = None
 ) -> list[Array]:
-    """The cotangents of the inputs, zeros where no result depends on one. Raises NoGradient."""
+    """The cotangents of the inputs, zeros where no result depends on one. ``observe`` is shown each value with its
+    cotangent, and gives the one to go on with. Raises NoGradient."""
     held: Held = {}
+    values: dict[tuple[int, int], Array] = {}
     for result, cotangent in zip(results, cotangents, strict=True):
         _add_to(held, result, cotangent)
+        values[id(result.node), result.output] = result
     for node in _in_order(results):
+        if observe is not None:
+            for key in ((id(node), output) for output in range(node.count)):
+                if key in held:
+                    held[key] = observe(values[key], held[key])
         given = [held.get((id(node), output)) for output in range(node.count)]
         if all(cotangent is None for cotangent in given) or not node.operands:
             continue
         for operand, taken in zip(node.operands, node.pull(given), strict=True):
             if taken is not None:
                 _add_to(held, operand, taken)
+                values[id(operand.node), operand.output] = operand
     found = [held.get((id(array.node), array.output)) for array in inputs]
     return [zeros_like(array) if one is None else one for array, one in zip(inputs, found, strict=True)]
 

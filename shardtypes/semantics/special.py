@@ -73,18 +73,17 @@ def erfc(x: Any) -> Any:
 
 
 def erf_inv(y: Any) -> Any:
-    """Newton's method from a guess that is good in the middle and at the ends."""
+    """Halley's method from Winitzki's approximation, which is right to 0.002; each step triples the digits."""
     y = np.asarray(y, np.float64)
+    a = 0.147
     with np.errstate(divide="ignore", invalid="ignore"):
-        w = -np.log((1 - y) * (1 + y))
-        x = np.copysign(np.sqrt(w) * 0.9, y)
-        for _ in range(40):
+        logarithm = np.log((1 - y) * (1 + y))
+        half = 2 / (math.pi * a) + logarithm / 2
+        x = np.copysign(np.sqrt(np.sqrt(half * half - logarithm / a) - half), y)
+        for _ in range(3):
             slope = 2 / math.sqrt(math.pi) * np.exp(-x * x)
             step = (erf(x) - y) / slope
-            step = np.where(np.isfinite(step), step / (1 + x * step), 0)
-            x = x - step
-            if float(np.max(np.abs(step), initial=0)) < 1e-15:
-                break
+            x = x - np.where(np.isfinite(step), step / (1 + x * step), 0)
         return np.where(np.abs(y) < 1, x, np.where(np.abs(y) == 1, np.copysign(np.inf, y), np.nan))
 
 
