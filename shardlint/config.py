@@ -75,7 +75,9 @@ class Config:
     @property
     def analysis_key(self) -> str:
         """What the engine's result depends on (not what is shown of it)."""
-        return repr((sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes, self.jax, self.evaluate))
+        return repr(
+            (sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes, self.jax, self.evaluate)
+        )
 
 
 def find(start: Path) -> Config:

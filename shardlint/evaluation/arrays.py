@@ -78,8 +78,15 @@ def _method(array: Array, name: str) -> Callable[..., Any]:
 DType.is_value = True  # type: ignore[attr-defined]  # a name that is read, not called on the way
 for _name in dtypes.CONCRETE:
     provide(f"jax.numpy.{_name}")(DType(dtypes.canonical(_name)))
-for _name, _other in (("bool_", "bool"), ("float_", "float32"), ("int_", "int32"), ("complex_", "complex64"),
-                      ("single", "float32"), ("double", "float32"), ("uint", "uint32")):  # fmt: skip
+for _name, _other in (
+    ("bool_", "bool"),
+    ("float_", "float32"),
+    ("int_", "int32"),
+    ("complex_", "complex64"),
+    ("single", "float32"),
+    ("double", "float32"),
+    ("uint", "uint32"),
+):
     provide(f"jax.numpy.{_name}")(DType(_other))
 for _name in ("pi", "e", "inf", "nan", "euler_gamma"):
     provide(f"jax.numpy.{_name}")(getattr(np, _name))
@@ -99,11 +106,14 @@ class Limits:
         name = asarray(0, dtype if not isinstance(dtype, Array) else DType(dtype.dtype or "float32")).dtype or "float32"
         info = _bounds(name)
         self.min, self.max, self.eps, self.tiny, self.smallest_normal, self.bits, self.dtype = (
-            *info, info[3], dtypes.bits(name), DType(name),
-        )  # fmt: skip
+            *info,
+            info[3],
+            dtypes.bits(name),
+            DType(name),
+        )
 
 
-setattr(Limits, MARK, True)  # noqa: B010 - a name of the guards
+setattr(Limits, MARK, True)
 provide("jax.numpy.finfo")(Limits)
 provide("jax.numpy.iinfo")(Limits)
 
@@ -122,8 +132,15 @@ def _bounds(name: str) -> tuple[float, float, float, float]:
 def _is_subdtype(one: Any, other: Any) -> bool:
     name = one.name if isinstance(one, DType) else str(one)
     kind = getattr(other, "qualname", "").rpartition(".")[2]
-    family = {"floating": "floating", "inexact": "inexact", "integer": "integer", "signedinteger": "signedinteger",
-              "unsignedinteger": "unsignedinteger", "complexfloating": "complexfloating", "number": "number"}.get(kind)  # fmt: skip
+    family = {
+        "floating": "floating",
+        "inexact": "inexact",
+        "integer": "integer",
+        "signedinteger": "signedinteger",
+        "unsignedinteger": "unsignedinteger",
+        "complexfloating": "complexfloating",
+        "number": "number",
+    }.get(kind)
     if family is None:
         if isinstance(other, DType):
             return other.name == name
@@ -138,15 +155,21 @@ arctanh argmax argmin argpartition argsort argwhere around array array_equal arr
 atleast_1d atleast_2d atleast_3d average bincount bitwise_and bitwise_or bitwise_xor broadcast_arrays broadcast_shapes
 broadcast_to cbrt ceil clip column_stack concatenate conj copy cos cosh count_nonzero cov cross cumprod cumsum deg2rad
 diag diagonal diff digitize divide dot dsplit dstack einsum empty empty_like equal exp exp2 expand_dims expm1 eye fabs
-flip fliplr flipud floor floor_divide fmax fmin fmod full full_like gcd geomspace gradient greater greater_equal histogram
-hsplit hstack hypot identity imag indices inner interp intersect1d invert isclose isfinite isin isinf isnan isscalar kron
+flip fliplr flipud floor floor_divide fmax fmin fmod full full_like gcd geomspace gradient greater greater_equal
+histogram
+hsplit hstack hypot identity imag indices inner interp intersect1d invert isclose isfinite isin isinf isnan isscalar
+kron
 lcm less less_equal lexsort linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor
-logspace matmul max maximum mean median meshgrid min minimum mod moveaxis multiply nan_to_num nanmax nanmean nanmin nansum
+logspace matmul max maximum mean median meshgrid min minimum mod moveaxis multiply nan_to_num nanmax nanmean nanmin
+nansum
 ndim negative nonzero not_equal ones ones_like outer pad partition percentile power prod ptp quantile rad2deg ravel real
-reciprocal remainder repeat reshape resize roll rollaxis rot90 round searchsorted shape sign sin sinc sinh size sort split
-sqrt square squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile trace transpose tri tril
+reciprocal remainder repeat reshape resize roll rollaxis rot90 round searchsorted shape sign sin sinc sinh size sort
+split
+sqrt square squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile trace transpose tri
+tril
 triu true_divide trunc unique unravel_index ravel_multi_index var vdot vsplit vstack where zeros zeros_like
-float32 float64 float16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128 pi e inf nan ndarray
+float32 float64 float16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128 pi e inf nan
+ndarray
 dtype finfo iinfo integer floating generic number errstate
 linalg.norm linalg.inv linalg.det linalg.solve linalg.eigh linalg.svd linalg.qr linalg.cholesky random.default_rng
 random.RandomState random.seed random.rand random.randn random.randint random.normal random.uniform random.permutation
@@ -168,7 +191,11 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         for arg in (*args, *kwargs.values()):
             sizes = arg if isinstance(arg, (tuple, list)) else (arg,)
             numbers = [abs(size) for size in sizes if type(size) is int]
-            if math.prod(numbers) > 10 * LARGE and name not in ("random.default_rng", "random.seed", "random.RandomState"):
+            if math.prod(numbers) > 10 * LARGE and name not in (
+                "random.default_rng",
+                "random.seed",
+                "random.RandomState",
+            ):
                 raise NotEvaluable("an array beyond all bounds")
         return function(*args, **kwargs)
 
@@ -219,5 +246,5 @@ class Struct:
         self.ndim = len(self.shape)
 
 
-setattr(Struct, MARK, True)  # noqa: B010 - a name of the guards
+setattr(Struct, MARK, True)
 provide("jax.ShapeDtypeStruct")(Struct)

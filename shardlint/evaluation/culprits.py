@@ -1,6 +1,7 @@
 """Where a program departs from what it computes on another number of devices.
 
-Two runs are laid side by side. Over the axis on which they have different numbers of devices, what an expression gave is
+Two runs are laid side by side. Over the axis on which they have different numbers of devices, what an expression gave
+is
 a copy, a shard or a partial result of the same value in both, perhaps off by a power of the number of devices. The
 culprit is the expression after which it is none of these, though what it was computed from is.
 """
@@ -70,7 +71,7 @@ class Trace:
             return Step(one, "lost", None)
         # What all devices have alike is a partial sum of what is too large; so the first of all is the plainest.
         alike = [relation for relation in held if relation.kind in ("zero", "same")]
-        plainest = min(alike or held, key=lambda relation: abs(relation.power))
+        plainest = min(alike or held, key=lambda relation: abs(Fraction(relation.power)))
         return Step(one, "holds" if plainest.power == 0 else "off", plainest)
 
     def before(self, step: Step) -> tuple[Step, ...]:
@@ -103,7 +104,9 @@ class Trace:
         for later in lost:
             operands = self.before(later)
             if later.state == "off" and later.relation is not None and later.relation.kind == "same":
-                if any(one.state == "off" and one.relation is not None and one.relation.kind == "part" for one in operands):
+                if any(
+                    one.state == "off" and one.relation is not None and one.relation.kind == "part" for one in operands
+                ):
                     return Culprit(later, operands, step)
         return None
 

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from shardlint.evaluation.comparison import Difference, Incomparable, Outcome, Program, differs_from, first_difference, paths_of
+from shardlint.evaluation.comparison import (
+    Difference,
+    Incomparable,
+    Outcome,
+    Program,
+    differs_from,
+    first_difference,
+    paths_of,
+)
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.modules import Where

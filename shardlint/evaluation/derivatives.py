@@ -109,7 +109,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     return (unflatten(shape, outputs), pull, aux) if has_aux else (unflatten(shape, outputs), pull)
 
 
-# --- custom derivatives -------------------------------------------------------------------------------------------------
+# --- custom derivatives -----------------------------------------------------------------------------------------------
 
 
 def _detached(tree: Any) -> Any:

@@ -40,7 +40,9 @@ def with_findings(
         return full, project.modules[full].path, sources[full][0].decode("utf-8", "replace")
 
     judgement = judge(Program(find, lambda world: world.run_program(module.name), STEPS))
-    lines = {project.modules[name].path: text.splitlines() for name, (text, _) in sources.items() if name in project.modules}
+    lines = {
+        project.modules[name].path: text.splitlines() for name, (text, _) in sources.items() if name in project.modules
+    }
     extra = [_diagnostic(departure, module.path, lines) for departure in judgement.departures]
     known = {one.place.line for one in found.raw}
     fresh = [one for one in extra if one.place.line not in known]
@@ -59,7 +61,7 @@ def _diagnostic(departure: Departure, path: str, lines: Mapping[str, list[bytes]
     if about is None:
         raise LookupError(f"there is no rule {CODE}")
     place = _place(departure.culprit.step.value.key[0], lines)
-    related = ()
+    related: tuple[Related, ...] = ()
     if departure.culprit.begun is not None:
         related = (Related(_place(departure.culprit.begun.value.key[0], lines), "the factor comes from here"),)
     return Diagnostic(CODE, about.name, departure_text(departure), place, about.severity, related=related)

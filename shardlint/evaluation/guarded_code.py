@@ -5,7 +5,6 @@ Annotations stay text.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -33,9 +32,20 @@ IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
 LARGEST = 4096
 """Numbers up to this one may stand for a number of devices."""
 _OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
-}  # fmt: skip
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
 
 
 def is_closed(name: str) -> bool:
@@ -217,16 +227,14 @@ class _Guards(ast.NodeTransformer):
         node.body.insert(at, tick)
         return node
 
-    def _call(
-        self, name: str, args: list[ast.expr], node: ast.AST, keywords: Sequence[ast.keyword] = ()
-    ) -> ast.expr:
+    def _call(self, name: str, args: list[ast.expr], node: ast.AST, keywords: Sequence[ast.keyword] = ()) -> ast.expr:
         call = ast.Call(ast.Name(name, ast.Load()), args, list(keywords))
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
 
 def _place(node: ast.expr | ast.stmt) -> ast.expr:
     numbers = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-    return ast.Constant(numbers)
+    return ast.Constant(numbers)  # type: ignore[arg-type]  # compiled as it is
 
 
 def _is_stored(part: ast.AST) -> bool:

@@ -79,8 +79,14 @@ def _left(result: Any, wanted: Any, axis: Axis) -> Any:
 
 @provide("jax.vmap")
 @provide("equinox.filter_vmap")
-def vmap(fun: Any = None, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
-         spmd_axis_name: Any = None) -> Any:  # fmt: skip
+def vmap(
+    fun: Any = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Any:
     if fun is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, axis_size=axis_size)
 
@@ -112,13 +118,28 @@ def _like(made: Any, function: Any) -> Any:
 
 @provide("jax.pmap")
 @provide("equinox.filter_pmap")
-def pmap(fun: Any = None, axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
-         static_broadcasted_argnums: Any = (), devices: Any = None, axis_size: int | None = None,
-         **options: Any) -> Any:  # fmt: skip
+def pmap(
+    fun: Any = None,
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: Any = (),
+    devices: Any = None,
+    axis_size: int | None = None,
+    **options: Any,
+) -> Any:
     if fun is None:
-        return functools.partial(pmap, axis_name=axis_name, in_axes=in_axes, out_axes=out_axes,
-                                 static_broadcasted_argnums=static_broadcasted_argnums)  # fmt: skip
-    static = (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else static_broadcasted_argnums
+        return functools.partial(
+            pmap,
+            axis_name=axis_name,
+            in_axes=in_axes,
+            out_axes=out_axes,
+            static_broadcasted_argnums=static_broadcasted_argnums,
+        )
+    static = (
+        (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else static_broadcasted_argnums
+    )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         tick()
@@ -131,7 +152,10 @@ def pmap(fun: Any = None, axis_name: Any = None, *, in_axes: Any = 0, out_axes: 
         if size > meshes.machine().devices:
             raise NotEvaluable("pmap over more devices than there are")
         axis = (axis_name or f"pmap:{next(_numbers)}", size)
-        inner = [arg if i in static else _entered(arg, one, axis) for i, (arg, one) in enumerate(zip(args, axes, strict=True))]
+        inner = [
+            arg if i in static else _entered(arg, one, axis)
+            for i, (arg, one) in enumerate(zip(args, axes, strict=True))
+        ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
         with binding({axis[0]: axis}):
             result = fun(*inner, **given)
@@ -189,7 +213,7 @@ def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) ->
     for dimension, names in enumerate(named):
         for name in names:
             if name in axes:
-                if int(array.dims[dimension]) % axes[name][1]:  # type: ignore[call-overload]  # a number
+                if int(array.dims[dimension]) % axes[name][1]:  # type: ignore[arg-type]  # a number
                     raise ValueError("a dimension that the devices do not divide")
                 array = p.shard(array, axis=axes[name], dimension=dimension)
     outer = array.relations if array.relations is not None else Relations()
@@ -217,11 +241,28 @@ def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) -> 
 
 @provide("jax.shard_map")
 @provide("jax.smap")
-def shard_map(f: Any = None, mesh: Any = None, in_specs: Any = None, out_specs: Any = None, check_rep: bool = True,
-              auto: Any = frozenset(), *, axis_names: Any = None, check_vma: bool = True, **options: Any) -> Any:  # fmt: skip
+def shard_map(
+    f: Any = None,
+    mesh: Any = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    check_rep: bool = True,
+    auto: Any = frozenset(),
+    *,
+    axis_names: Any = None,
+    check_vma: bool = True,
+    **options: Any,
+) -> Any:
     if f is None:
-        return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_rep=check_rep,
-                                 axis_names=axis_names, check_vma=check_vma)  # fmt: skip
+        return functools.partial(
+            shard_map,
+            mesh=mesh,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            check_rep=check_rep,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
     checked = bool(check_vma and check_rep)
 
     def mapped(*args: Any) -> Any:
@@ -252,5 +293,3 @@ def shard_map(f: Any = None, mesh: Any = None, in_specs: Any = None, out_specs: 
 def lifted(tree: Any) -> Any:
     """A tree of arrays."""
     return map_leaves(lambda leaf: asarray(leaf) if _is_arraylike(leaf) else leaf, tree)
-
-

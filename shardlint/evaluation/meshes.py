@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from shardlint.evaluation import arrays  # noqa: F401 - NumPy's functions, which are given devices here
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK
-from shardlint.evaluation import arrays  # noqa: F401 - NumPy's functions, which are given devices here
 from shardlint.evaluation.outside import KNOWN, provide
 from shardlint.evaluation.python import Nothing
 
@@ -89,7 +89,7 @@ class DeviceGrid:
         return DeviceGrid([self.shape[k] for k in given or reversed(range(self.ndim))])
 
     @property
-    def T(self) -> DeviceGrid:  # noqa: N802 - as NumPy has it
+    def T(self) -> DeviceGrid:
         return self.transpose()
 
     def tolist(self) -> list[Any]:

@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 from shardlint.evaluation import (
-    annotations,
+    array_annotations,
     arrays,
     control,
     derivatives,
@@ -25,7 +25,15 @@ from shardlint.evaluation import (
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.outside import Outside, attribute
 
-_ROOMS = (annotations, control, derivatives, mapping, meshes, optimizers, trees)  # importing one registers what it provides
+_ROOMS = (
+    array_annotations,
+    control,
+    derivatives,
+    mapping,
+    meshes,
+    optimizers,
+    trees,
+)  # importing one registers what it provides
 Find = Callable[[str, str], "tuple[str, str, str] | None"]
 """The name, path and source text of a module of the program, for the dotted name by which another module imports it;
 None for one from outside."""
@@ -53,7 +61,6 @@ class Missing:
         self.name = name
         self.reason = reason
 
-
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise NotEvaluable(f"{self.name}: {self.reason}")
 
@@ -72,7 +79,8 @@ class Module:
 
 
 class World:
-    """All that a program is while it is evaluated: its modules, and what they may use. ``literals`` are other values for
+    """All that a program is while it is evaluated: its modules, and what they may use. ``literals`` are other values
+    for
     numbers that are written in it, ``met`` the numbers that are written where it came by."""
 
     def __init__(self, find: Find, literals: Mapping[Where, int] | None = None) -> None:
@@ -107,7 +115,7 @@ class World:
             raise NotEvaluable(f"{name} is not found")
         module.names["__name__"] = "__main__"
         for code in module.program:
-            exec(code, module.names)  # noqa: S102 - guarded code, in a closed world
+            exec(code, module.names)
         if not module.program:
             main = _present(module.names.get("main"))
             if not is_function(main):
@@ -129,13 +137,15 @@ class World:
         except (SyntaxError, RecursionError) as error:
             raise NotEvaluable(f"{module.name} is not read") from error
         names = module.names
-        names.update(self._guards(module), __name__=namespace.__name__, __builtins__=self.builtins.names, __file__=module.path)
+        names.update(
+            self._guards(module), __name__=namespace.__name__, __builtins__=self.builtins.names, __file__=module.path
+        )
         for statement in statements:
             if statement.runs_program:
                 module.program.append(statement.code)
                 continue
             try:
-                exec(statement.code, names)  # noqa: S102 - guarded code, in a closed world
+                exec(statement.code, names)
             except OutOfBudget:
                 raise
             except (NotEvaluable, Exception) as error:  # noqa: BLE001 - whatever the program raises
@@ -155,12 +165,16 @@ class World:
             return written
 
         return {
-            guarded_code.ATTRIBUTE: self.attribute, guarded_code.SET: self.builtins.set_attribute,
+            guarded_code.ATTRIBUTE: self.attribute,
+            guarded_code.SET: self.builtins.set_attribute,
             guarded_code.CALL: functools.partial(guards.call, module.path),
-            guarded_code.OPERATOR: functools.partial(guards.operate, module.path), guarded_code.TICK: guards.tick,
+            guarded_code.OPERATOR: functools.partial(guards.operate, module.path),
+            guarded_code.TICK: guards.tick,
             guarded_code.LITERAL: literal,
-            guarded_code.IMPORT: load, guarded_code.STAR: star, "_refuse_": _refuse,
-        }  # fmt: skip
+            guarded_code.IMPORT: load,
+            guarded_code.STAR: star,
+            "_refuse_": _refuse,
+        }
 
     def attribute(self, value: Any, name: str) -> Any:
         return self.resolver.attribute(_present(value), name)

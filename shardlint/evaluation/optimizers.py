@@ -18,12 +18,12 @@ from shardtypes.semantics.lowerings.reductions import log_softmax, sum_
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.trees import flatten, map_leaves
 
-GradientTransformation = namedtuple("GradientTransformation", "init update")  # noqa: PYI024 - optax's own
-EmptyState = namedtuple("EmptyState", "")  # noqa: PYI024
-AdamState = namedtuple("ScaleByAdamState", "count mu nu")  # noqa: PYI024
-TraceState = namedtuple("TraceState", "trace")  # noqa: PYI024
-CountState = namedtuple("ScaleByScheduleState", "count")  # noqa: PYI024
-for _cls in (GradientTransformation, EmptyState, AdamState, TraceState, CountState):
+GradientTransformation = namedtuple("GradientTransformation", "init update")
+EmptyState = namedtuple("EmptyState", "")
+ScaleByAdamState = namedtuple("ScaleByAdamState", "count mu nu")
+TraceState = namedtuple("TraceState", "trace")
+ScaleByScheduleState = namedtuple("ScaleByScheduleState", "count")
+for _cls in (GradientTransformation, EmptyState, ScaleByAdamState, TraceState, ScaleByScheduleState):
     setattr(_cls, MARK, True)
 provide("optax.GradientTransformation")(GradientTransformation)
 
@@ -65,9 +65,9 @@ def scale_by_learning_rate(learning_rate: Any, **options: Any) -> Any:
 def scale_by_schedule(schedule: Any, sign: float = 1.0) -> Any:
     def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
         factor = schedule(state.count) * sign
-        return map_leaves(lambda g: g * factor, updates), CountState(state.count + 1)
+        return map_leaves(lambda g: g * factor, updates), ScaleByScheduleState(state.count + 1)
 
-    return GradientTransformation(lambda params: CountState(asarray(0)), update)
+    return GradientTransformation(lambda params: ScaleByScheduleState(asarray(0)), update)
 
 
 provide("optax.scale_by_schedule")(scale_by_schedule)
@@ -98,10 +98,10 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_roo
         steps = cast(asarray(count), "float32")
         first, second = 1 - b1**steps, 1 - b2**steps
         out = map_leaves(lambda m, v: (m / first) / (e.sqrt(v / second + eps_root) + eps), mu, nu)
-        return out, AdamState(count, mu, nu)
+        return out, ScaleByAdamState(count, mu, nu)
 
     def init(params: Any) -> Any:
-        return AdamState(asarray(0), map_leaves(zeros_like, params), map_leaves(zeros_like, params))
+        return ScaleByAdamState(asarray(0), map_leaves(zeros_like, params), map_leaves(zeros_like, params))
 
     return GradientTransformation(init, update)
 
@@ -114,16 +114,29 @@ def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> Any:
 
 
 @provide("optax.adam")
-def adam(learning_rate: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_root: float = 0.0,
-         **options: Any) -> Any:  # fmt: skip
+def adam(
+    learning_rate: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_root: float = 0.0, **options: Any
+) -> Any:
     return chain(scale_by_adam(b1, b2, eps, eps_root), scale_by_learning_rate(learning_rate))
 
 
 @provide("optax.adamw")
-def adamw(learning_rate: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_root: float = 0.0,
-          mu_dtype: Any = None, weight_decay: float = 1e-4, mask: Any = None, **options: Any) -> Any:  # fmt: skip
-    return chain(scale_by_adam(b1, b2, eps, eps_root), add_decayed_weights(weight_decay, mask),
-                 scale_by_learning_rate(learning_rate))  # fmt: skip
+def adamw(
+    learning_rate: Any,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    weight_decay: float = 1e-4,
+    mask: Any = None,
+    **options: Any,
+) -> Any:
+    return chain(
+        scale_by_adam(b1, b2, eps, eps_root),
+        add_decayed_weights(weight_decay, mask),
+        scale_by_learning_rate(learning_rate),
+    )
 
 
 @provide("optax.global_norm")
@@ -145,10 +158,12 @@ def clip_by_global_norm(max_norm: Any) -> Any:
 
 @provide("optax.apply_updates")
 def apply_updates(params: Any, updates: Any) -> Any:
-    return map_leaves(lambda p, u: None if p is None else cast(asarray(p + u), asarray(p).dtype or "float32"), params, updates)
+    return map_leaves(
+        lambda p, u: None if p is None else cast(asarray(p + u), asarray(p).dtype or "float32"), params, updates
+    )
 
 
-# --- losses -------------------------------------------------------------------------------------------------------------
+# --- losses -----------------------------------------------------------------------------------------------------------
 
 
 @provide("optax.softmax_cross_entropy_with_integer_labels")
@@ -168,15 +183,15 @@ def cross_entropy(logits: Any, labels: Any = None, **options: Any) -> Array:
 @provide("optax.l2_loss")
 def l2_loss(predictions: Any, targets: Any = None) -> Array:
     difference = asarray(predictions) if targets is None else predictions - targets
-    return 0.5 * e.square(asarray(difference))
+    return e.mul(asarray(0.5), e.square(asarray(difference)))
 
 
 @provide("optax.squared_error")
 def squared_error(predictions: Any, targets: Any = None) -> Array:
-    return 2.0 * l2_loss(predictions, targets)
+    return e.mul(asarray(2.0), l2_loss(predictions, targets))
 
 
-# --- schedules ------------------------------------------------------------------------------------------------------------
+# --- schedules --------------------------------------------------------------------------------------------------------
 
 
 @provide("optax.constant_schedule")
@@ -188,7 +203,8 @@ def constant_schedule(value: Any) -> Any:
 def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, **options: Any) -> Any:
     def schedule(count: Any) -> Array:
         part = e.min_(cast(asarray(count), "float32"), asarray(float(transition_steps)))
-        return init_value + (end_value - init_value) * part / transition_steps
+        value: Array = init_value + (end_value - init_value) * part / transition_steps
+        return value
 
     return schedule
 
@@ -201,5 +217,3 @@ def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.
         return init_value * ((1 - alpha) * cosine + alpha)
 
     return schedule
-
-

@@ -121,16 +121,30 @@ class Builtins:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
         names: dict[str, Any] = {name: getattr(builtins, name) for name in _PLAIN if hasattr(builtins, name)}
-        names.update({name: _closed(name) for name in
-                      "open eval exec compile __import__ globals locals input breakpoint vars dir".split()})  # fmt: skip
+        names.update(
+            {
+                name: _closed(name)
+                for name in "open eval exec compile __import__ globals locals input breakpoint vars dir".split()
+            }
+        )
         names.update(
             int=_Int("int", (), {"plain": int}),
-            list=_Sequence("list", (), {"plain": list}), tuple=_Sequence("tuple", (), {"plain": tuple}),
-            bytearray=_closed("bytearray"), memoryview=_closed("memoryview"),
-            print=_silent, isinstance=_is_instance, type=_type, getattr=self._get, hasattr=self._has,
-            setattr=self.set_attribute, delattr=_closed("delattr"), issubclass=_is_subclass,
-            BaseException=Exception, __build_class__=_build_class, __name__="shardlint_evaluated",
-        )  # fmt: skip
+            list=_Sequence("list", (), {"plain": list}),
+            tuple=_Sequence("tuple", (), {"plain": tuple}),
+            bytearray=_closed("bytearray"),
+            memoryview=_closed("memoryview"),
+            print=_silent,
+            isinstance=_is_instance,
+            type=_type,
+            getattr=self._get,
+            hasattr=self._has,
+            setattr=self.set_attribute,
+            delattr=_closed("delattr"),
+            issubclass=_is_subclass,
+            BaseException=Exception,
+            __build_class__=_build_class,
+            __name__="shardlint_evaluated",
+        )
         self.names = names
 
     def _get(self, value: Any, name: str, *default: Any) -> Any:
@@ -179,14 +193,28 @@ def _build_class(function: Any, name: str, /, *bases: Any, **keywords: Any) -> A
 
 
 _MODULES: dict[Any, tuple[str, str]] = {
-    math: ("math", """acos acosh asin asinh atan atan2 atanh ceil comb copysign cos cosh degrees e erf erfc exp expm1
+    math: (
+        "math",
+        """acos acosh asin asinh atan atan2 atanh ceil comb copysign cos cosh degrees e erf erfc exp expm1
                    fabs floor fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp lgamma
-                   log log10 log1p log2 modf nan perm pi pow prod radians remainder sin sinh sqrt tan tanh tau trunc"""),
-    functools: ("functools", "partial reduce wraps lru_cache cache cached_property total_ordering cmp_to_key partialmethod"),
-    itertools: ("itertools", """accumulate chain combinations combinations_with_replacement compress count cycle dropwhile
-                filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest"""),
-    operator: ("operator", """add sub mul truediv floordiv mod pow matmul neg pos and_ or_ xor not_ eq ne lt le gt ge
-               itemgetter getitem contains index truth"""),
+                   log log10 log1p log2 modf nan perm pi pow prod radians remainder sin sinh sqrt tan tanh tau
+                   trunc""",
+    ),
+    functools: (
+        "functools",
+        "partial reduce wraps lru_cache cache cached_property total_ordering cmp_to_key partialmethod",
+    ),
+    itertools: (
+        "itertools",
+        """accumulate chain combinations combinations_with_replacement compress count cycle
+    dropwhile
+                filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest""",
+    ),
+    operator: (
+        "operator",
+        """add sub mul truediv floordiv mod pow matmul neg pos and_ or_ xor not_ eq ne lt le gt ge
+               itemgetter getitem contains index truth""",
+    ),
     collections: ("collections", "OrderedDict defaultdict Counter deque ChainMap"),
     dataclasses: ("dataclasses", "dataclass field replace fields asdict astuple is_dataclass KW_ONLY InitVar MISSING"),
     enum: ("enum", "Enum IntEnum Flag IntFlag auto unique StrEnum"),
@@ -197,7 +225,7 @@ _MODULES: dict[Any, tuple[str, str]] = {
     string: ("string", "ascii_letters ascii_lowercase ascii_uppercase digits"),
     typing: ("typing", "NamedTuple TYPE_CHECKING cast overload final no_type_check Protocol Generic"),
     types: ("types", "SimpleNamespace MappingProxyType"),
-}  # fmt: skip
+}
 for _module, (_prefix, _names) in _MODULES.items():
     for _name in _names.split():
         if hasattr(_module, _name):
@@ -219,7 +247,7 @@ def _type_variable(name: str, *args: Any, **kwargs: Any) -> Any:
 
 @provide("collections.namedtuple")
 def _named_tuple(name: str, fields: Any, **options: Any) -> Any:
-    made = collections.namedtuple(name, fields, **options)  # noqa: PYI024 - as the program says
+    made = collections.namedtuple(name, fields, **options)  # type: ignore[misc]  # as the program says
     setattr(made, MARK, True)
     return made
 
@@ -248,7 +276,7 @@ class Nothing:
 
 for _name in """logging warnings absl.logging jax.debug.print jax.debug.callback jax.debug.visualize_array_sharding
                 jax.debug.inspect_array_sharding jax.config jax.named_scope jax.profiler jax.distributed tqdm.write
-                jax.multihost_utils.sync_global_devices""".split():  # fmt: skip
+                jax.multihost_utils.sync_global_devices""".split():
     provide(_name)(Nothing())
 
 
@@ -268,7 +296,14 @@ def methods(*allowed: str) -> Callable[[Any, str], Any]:
 
 def public(value: Any, name: str) -> Any:
     """Every attribute that is not hidden."""
-    if name.startswith("_") and name not in ("_asdict", "_replace", "_fields", "__len__", "__getitem__", "__contains__"):
+    if name.startswith("_") and name not in (
+        "_asdict",
+        "_replace",
+        "_fields",
+        "__len__",
+        "__getitem__",
+        "__contains__",
+    ):
         raise NotEvaluable(f"the attribute {name} of a {type(value).__name__}")
     return getattr(value, name)
 
@@ -303,7 +338,12 @@ def of_class(value: type, name: str) -> Any:
         if name in ("__dict__", "__subclasses__"):
             raise NotEvaluable(f"the attribute {name}")
         return getattr(value, name)
-    if value in (dict, str, int, float, bytes, list, tuple, set) and name in ("fromkeys", "join", "maketrans", "__name__"):
+    if value in (dict, str, int, float, bytes, list, tuple, set) and name in (
+        "fromkeys",
+        "join",
+        "maketrans",
+        "__name__",
+    ):
         return getattr(value, name)
     if name in ("__name__", "__qualname__", "from_iterable"):
         return getattr(value, name)
@@ -313,8 +353,20 @@ def of_class(value: type, name: str) -> Any:
 def register(resolver: Resolver) -> None:
     """Attributes of Python's own objects."""
     table = resolver.of_type
-    for cls in (list, dict, tuple, set, frozenset, collections.deque, bytes, range, slice, enum.Enum):
-        table[cls] = public
+    containers: tuple[type, ...] = (
+        list,
+        dict,
+        tuple,
+        set,
+        frozenset,
+        collections.deque,
+        bytes,
+        range,
+        slice,
+        enum.Enum,
+    )
+    for kind in containers:
+        table[kind] = public
     table[str] = of_text
     for cls in (int, float, complex):
         table[cls] = methods("real imag conjugate is_integer bit_length bit_count as_integer_ratio hex")

@@ -1,4 +1,5 @@
-"""What each expression gave, and from which others it was computed: a run's values, to be compared with another run's."""
+"""What each expression gave, and from which others it was computed: a run's values, to be compared with another
+run's."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ for _base in ("jax.tree", "jax.tree_util"):
     provide(f"{_base}.{_of}structure")(lambda tree, is_leaf=None: flatten(tree, is_leaf)[1])
     provide(f"{_base}.{_of}unflatten")(unflatten)
     provide(f"{_base}.{_of}all")(lambda tree, is_leaf=None: all(flatten(tree, is_leaf)[0]))
-setattr(Structure, MARK, True)  # noqa: B010 - a name of the guards
+setattr(Structure, MARK, True)
 
 
 @provide("jax.tree.reduce")
@@ -49,7 +49,7 @@ class Key:
         return f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
 
 
-setattr(Key, MARK, True)  # noqa: B010 - a name of the guards
+setattr(Key, MARK, True)
 
 
 def _paths(tree: Any, is_leaf: Any, path: tuple[Key, ...] = ()) -> list[tuple[tuple[Key, ...], Any]]:
@@ -106,7 +106,7 @@ def register_fields(cls: type, data: tuple[str, ...], rest: tuple[str, ...]) -> 
 
 def register_dataclass_fields(cls: type) -> type:
     """A dataclass whose fields are children, but for those that are marked as static."""
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # it is one
+    fields = dataclasses.fields(cls)
     static = tuple(f.name for f in fields if f.metadata.get("static") or f.metadata.get("pytree_node") is False)
     return register_fields(cls, tuple(f.name for f in fields if f.name not in static), static)
 
@@ -126,7 +126,9 @@ def _register_class(cls: type) -> type:
         children, rest = value.tree_flatten()
         return list(enumerate(children)), (type(value), rest)
 
-    setattr(cls, NODE, Registered(split, lambda structure, children: structure[0].tree_unflatten(structure[1], children)))
+    setattr(
+        cls, NODE, Registered(split, lambda structure, children: structure[0].tree_unflatten(structure[1], children))
+    )
     return cls
 
 
@@ -171,7 +173,7 @@ class Node:
         _dataclass_like(cls)
 
 
-setattr(Node, MARK, True)  # noqa: B010 - a name of the guards
+setattr(Node, MARK, True)
 provide("flax.struct.PyTreeNode<base>")(Node)
 
 
@@ -184,12 +186,10 @@ class Equinox:
         register_dataclass_fields(made)
 
 
-setattr(Equinox, MARK, True)  # noqa: B010 - a name of the guards
+setattr(Equinox, MARK, True)
 provide("equinox.Module<base>")(Equinox)
 
 
 @provide("equinox.field")
 def _equinox_field(static: bool = False, converter: Any = None, **options: Any) -> Any:
     return dataclasses.field(metadata={"static": static}, **options)
-
-

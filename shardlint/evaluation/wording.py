@@ -32,7 +32,9 @@ def _cause(culprit: Culprit, axis: str) -> str:
     if step.value.key[0].backward:
         what = f"the gradient of the result of {what}"
     if not culprit.operands and step.relation is not None and step.state == "holds":
-        return f"{what} gives {described(step.relation, axis)}, which the function returns as if all devices had the same"
+        return (
+            f"{what} gives {described(step.relation, axis)}, which the function returns as if all devices had the same"
+        )
     if step.state == "off":
         return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
     operands = sorted({described(one.relation, axis) for one in culprit.operands}, key=lambda text: text == _OWN)

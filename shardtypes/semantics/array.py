@@ -224,7 +224,8 @@ def _operator(name: str, *operands: Any) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """How arrays were computed: ``pull`` takes the cotangents of all ``count`` results and gives those of the operands."""
+    """How arrays were computed: ``pull`` takes the cotangents of all ``count`` results and gives those of the
+    operands."""
 
     operands: tuple[Array, ...]
     pull: Callable[[Sequence[Array | None]], Sequence[Array | None]]

@@ -281,10 +281,24 @@ def dtype_from_name(name: str, x64: bool = False) -> str | None:
 
 
 _CODES = {
-    **{f"{letter}{bits // 8}": f"{kind}{bits}" for letter, kind, sizes in (
-        ("f", "float", (16, 32, 64)), ("i", "int", (8, 16, 32, 64)), ("u", "uint", (8, 16, 32, 64)),
-        ("c", "complex", (64, 128)),
-    ) for bits in sizes},
-    "b1": "bool", "?": "bool", "single": "float32", "double": "float64", "csingle": "complex64",
-    "cdouble": "complex128", "float_": "float64", "int_": "int64", "uint": "uint32", "complex_": "complex128",
-}  # fmt: skip
+    **{
+        f"{letter}{bits // 8}": f"{kind}{bits}"
+        for letter, kind, sizes in (
+            ("f", "float", (16, 32, 64)),
+            ("i", "int", (8, 16, 32, 64)),
+            ("u", "uint", (8, 16, 32, 64)),
+            ("c", "complex", (64, 128)),
+        )
+        for bits in sizes
+    },
+    "b1": "bool",
+    "?": "bool",
+    "single": "float32",
+    "double": "float64",
+    "csingle": "complex64",
+    "cdouble": "complex128",
+    "float_": "float64",
+    "int_": "int64",
+    "uint": "uint32",
+    "complex_": "complex128",
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from shardtypes.semantics.array import Array, NoGradient, Node
+from shardtypes.semantics.array import Array, Node, NoGradient
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import add
 from shardtypes.semantics.primitives.structure import zeros_like

@@ -1,7 +1,8 @@
 """Which dimension of which operand becomes which of a result, in letters as einsum has them.
 
 A dimension is a tuple of *factors*, major to minor: a plain dimension has one, a dimension of size 1 none, and a
-reshape that merges ``h`` and ``d`` gives a dimension ``('h', 'd')``. A letter that stands in an operand and in no result
+reshape that merges ``h`` and ``d`` gives a dimension ``('h', 'd')``. A letter that stands in an operand and in no
+result
 is reduced.
 """
 

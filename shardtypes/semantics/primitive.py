@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardtypes.lang.frozen import frozen
 from shardtypes.semantics import dtypes
-from shardtypes.semantics.array import Array, Dim, NoGradient, Node, Params, UnknownRank
+from shardtypes.semantics.array import Array, Dim, Node, NoGradient, Params, UnknownRank
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.propagation import propagated
 from shardtypes.semantics.relation import NOTHING_KNOWN, SAME, Monoid, Relation, Relations, axes_of
@@ -260,9 +260,7 @@ def _values(primitive: Primitive, operands: Sequence[Array], params: Params, cou
     return on_devices(evaluate, values, count)
 
 
-def _recorded(
-    primitive: Primitive, operands: Sequence[Array], params: Params, results: Sequence[Array]
-) -> list[Array]:
+def _recorded(primitive: Primitive, operands: Sequence[Array], params: Params, results: Sequence[Array]) -> list[Array]:
     """The results, which remember how they were computed."""
 
     def pull(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
@@ -279,9 +277,7 @@ def _is_smooth(array: Array) -> bool:
     return array.dtype is None or bool(dtypes.is_kind(array.dtype, "floating", "complex"))
 
 
-def shape_of_letters(
-    operands: Sequence[Array], params: Params, letters: Letters | None
-) -> Sequence[tuple[Dim, ...]]:
+def shape_of_letters(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
     """Each letter has the size of the dimension of which it is the only factor."""
     if letters is None:
         raise UnknownRank

@@ -115,7 +115,7 @@ def _unsharded(operands: Sequence[Relation], values: Values, axis: str) -> Relat
     if parts:
         return _of_parts(operands, parts, values, axis)
     zeros = {i for i, one in enumerate(operands) if one.kind == "zero"}
-    if zeros and (zeros & values.each or values.jointly and values.jointly <= zeros):
+    if zeros and (zeros & values.each or (values.jointly and values.jointly <= zeros)):
         return ZERO
     power = _power(operands, values)
     if power is None:

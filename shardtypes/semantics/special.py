@@ -124,7 +124,7 @@ def _zeta(s: float, q: float) -> float:
         total += bernoulli * factor * power / math.factorial(2 * k)
         factor *= (s + 2 * k - 1) * (s + 2 * k)
         power /= a * a
-    return total
+    return float(total)
 
 
 def zeta(s: Any, q: Any) -> Any:
@@ -134,7 +134,7 @@ def zeta(s: Any, q: Any) -> Any:
 def _polygamma(m: float, x: float) -> float:
     if m == 0:
         return _digamma(x)
-    return (-1) ** int(m + 1) * math.gamma(m + 1) * _zeta(m + 1, x)
+    return float((-1) ** int(m + 1) * math.gamma(m + 1) * _zeta(m + 1, x))
 
 
 def polygamma(m: Any, x: Any) -> Any:

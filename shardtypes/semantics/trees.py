@@ -13,7 +13,8 @@ NODE = "__shardtypes_node__"
 
 @frozen
 class Registered:
-    """How instances of a class are taken apart and made: ``flatten`` gives the children with their keys, and the rest."""
+    """How instances of a class are taken apart and made: ``flatten`` gives the children with their keys, and the
+    rest."""
 
     flatten: Callable[[Any], tuple[Sequence[tuple[str, Any]], Hashable]]
     unflatten: Callable[[Any, Sequence[Any]], Any]
@@ -94,7 +95,7 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
         return structure.rest(zip(structure.keys, children, strict=True))
     if hasattr(structure.kind, "_fields"):
         return structure.kind(*children)
-    return structure.kind(children)
+    return structure.kind(children)  # type: ignore[call-arg]  # a list or a tuple
 
 
 def map_leaves(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], Any] | None = None) -> Any:
@@ -118,9 +119,7 @@ def _up_to(structure: Structure, tree: Any) -> list[Any]:
     if tuple(key for key, _ in children) != structure.keys:
         raise ValueError("structures differ: other keys, or another number of entries")
     return [
-        leaf
-        for child, (_, value) in zip(structure.children, children, strict=True)
-        for leaf in _up_to(child, value)
+        leaf for child, (_, value) in zip(structure.children, children, strict=True) for leaf in _up_to(child, value)
     ]
 
 

@@ -19,9 +19,11 @@ from tests.semantics.table import ROWS, Drawn, Row
 
 CASES = int(os.environ.get("ORACLE_CASES", "25"))
 sampled = settings(
-    max_examples=CASES, deadline=None, derandomize="ORACLE_CASES" not in os.environ,
+    max_examples=CASES,
+    deadline=None,
+    derandomize="ORACLE_CASES" not in os.environ,
     suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+)
 each_row = pytest.mark.parametrize("row", ROWS, ids=[row.primitive.name for row in ROWS])
 
 
@@ -142,8 +144,14 @@ def restored(value: Simulated, relation: Relation) -> np.ndarray:
         case "split":
             found = np.concatenate(pieces, axis=relation.dim)
         case "part":
-            combine = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply,
-                       "and": np.logical_and, "or": np.logical_or}[relation.monoid or "sum"]  # fmt: skip
+            combine = {
+                "sum": np.add,
+                "max": np.maximum,
+                "min": np.minimum,
+                "prod": np.multiply,
+                "and": np.logical_and,
+                "or": np.logical_or,
+            }[relation.monoid or "sum"]
             found = combine.reduce(pieces)
         case "zero":
             found = np.zeros_like(pieces[0])
@@ -180,9 +188,7 @@ def test_relations_hold_in_numbers(row: Row) -> None:
             finite = all(np.isfinite(np.asarray(p, complex)).all() for p in (*one.value.parts, expected))
             if relation.has_meaning and finite:
                 what = f"{row.primitive.name} of {[str(r) for r in relations]} {params} is {relation}"
-                np.testing.assert_allclose(
-                    restored(one.value, relation), expected, rtol=1e-6, atol=1e-8, err_msg=what
-                )
+                np.testing.assert_allclose(restored(one.value, relation), expected, rtol=1e-6, atol=1e-8, err_msg=what)
 
     run()
 

@@ -24,5 +24,18 @@ from shardtypes.semantics.lowerings.registry import LOWERINGS as LOWERINGS
 from shardtypes.semantics.lowerings.registry import Unsupported as Unsupported
 
 # importing a room registers its functions
-_ROOMS = (collectives, contractions, creation, einops, elementwise, indexing, joining, lax, nn, operators, random,
-          reductions, shapes)  # fmt: skip
+_ROOMS = (
+    collectives,
+    contractions,
+    creation,
+    einops,
+    elementwise,
+    indexing,
+    joining,
+    lax,
+    nn,
+    operators,
+    random,
+    reductions,
+    shapes,
+)

@@ -14,7 +14,7 @@ from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.primitives import collectives as p
 from shardtypes.semantics.primitives import structure as s
-from shardtypes.semantics.primitives.collectives import Axis
+from shardtypes.semantics.simulated import Axis
 
 _LAX = "jax.lax"
 
@@ -48,7 +48,7 @@ def binding(axes: Mapping[str, Axis], checked: bool = False) -> Iterator[None]:
 def axes_named(axis_name: Any) -> tuple[Axis, ...]:
     """The simulated axes of an ``axis_name`` argument, major to minor. Raises NameError as JAX does."""
     names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
-    found = []
+    found: list[Axis] = []
     for name in names:
         if isinstance(name, (tuple, list)):
             found.extend(axes_named(name))
@@ -107,8 +107,9 @@ def pvary(x: Any, axis_name: Any, **options: Any) -> Any:
 
 
 @lowering(f"{_LAX}.all_gather")
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False,
-               **options: Any) -> Any:  # fmt: skip
+def all_gather(
+    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, **options: Any
+) -> Any:
     axes, groups = axes_named(axis_name), _groups(axis_index_groups)
 
     def gather(leaf: Array) -> Array:
@@ -119,8 +120,9 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
 
 
 @lowering(f"{_LAX}.psum_scatter")
-def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None,
-                 tiled: bool = False) -> Any:  # fmt: skip
+def psum_scatter(
+    x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
+) -> Any:
     axes, groups = axes_named(axis_name), _groups(axis_index_groups)
 
     def scatter(leaf: Array) -> Array:
@@ -131,8 +133,9 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_ind
 
 
 @lowering(f"{_LAX}.all_to_all")
-def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None,
-               tiled: bool = False) -> Any:  # fmt: skip
+def all_to_all(
+    x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
+) -> Any:
     axes, groups = axes_named(axis_name), _groups(axis_index_groups)
 
     def exchange(leaf: Array) -> Array:
@@ -169,5 +172,3 @@ def axis_index(axis_name: Any) -> Array:
 @lowering(f"{_LAX}.axis_size")
 def axis_size(axis_name: Any) -> int:
     return size_of(axis_name)
-
-

@@ -42,8 +42,16 @@ def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 @lowering(f"{_JNP}.einsum")
-def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = None, precision: Any = None,
-           preferred_element_type: Any = None, **options: Any) -> Array:  # fmt: skip
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    **options: Any,
+) -> Array:
     if not isinstance(subscripts, str):
         raise Unsupported("an einsum in the form of lists")
     arrays = promoted(*[asarray(x) for x in operands])
@@ -121,8 +129,9 @@ def _stretched(a: Array, first: str, b: Array, second: str) -> tuple[Array, str,
 
 
 @lowering(f"{_JNP}.matmul", f"{_JNP}.linalg.matmul")
-def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None,
-           **options: Any) -> Array:  # fmt: skip
+def matmul(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None, **options: Any
+) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
     left = batch[len(batch) - max(x.rank - 2, 0) :] + ("ik" if x.rank > 1 else "k")
@@ -134,8 +143,9 @@ def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_eleme
 
 
 @lowering(f"{_JNP}.dot")
-def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None,
-        **options: Any) -> Array:  # fmt: skip
+def dot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None, **options: Any
+) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     if not x.rank or not y.rank:
         return _as(e.mul(x, y), preferred_element_type)
@@ -145,14 +155,21 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_
 
 
 @lowering(f"{_LAX}.dot")
-def lax_dot(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None, preferred_element_type: Any = None,
-            **options: Any) -> Array:  # fmt: skip
+def lax_dot(
+    lhs: ArrayLike, rhs: ArrayLike, precision: Any = None, preferred_element_type: Any = None, **options: Any
+) -> Array:
     return dot(lhs, rhs, preferred_element_type=preferred_element_type)
 
 
 @lowering(f"{_LAX}.dot_general")
-def lax_dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: Any, precision: Any = None,
-                    preferred_element_type: Any = None, **options: Any) -> Array:  # fmt: skip
+def lax_dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    **options: Any,
+) -> Array:
     numbers = tuple(tuple(tuple(int(k) for k in side) for side in pair) for pair in dimension_numbers)
     x, y = promoted(asarray(lhs), asarray(rhs))
     return _as(dot_general(x, y, dimension_numbers=numbers), preferred_element_type)
@@ -224,13 +241,11 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: 
 
 @lowering(f"{_JNP}.diagonal", f"{_JNP}.linalg.diagonal")
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    from shardtypes.semantics.lowerings.indexing import indexed
     from shardtypes.semantics.lazy import np
+    from shardtypes.semantics.lowerings.indexing import indexed
 
     array = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = (int(size) for size in array.dims[-2:])  # type: ignore[arg-type]  # numbers, as values are
     length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     places = np.arange(length)
     return indexed(array, (..., places + max(-offset, 0), places + max(offset, 0)))
-
-

@@ -88,8 +88,16 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, **options: Any) -> 
 
 
 @lowering(f"{_JNP}.linspace")
-def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
-             dtype: Any = None, axis: int = 0, **options: Any) -> Array:  # fmt: skip
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    **options: Any,
+) -> Array:
     if retstep or axis:
         raise Unsupported("linspace with its step, or along another axis")
     low, high = asarray(start, float), asarray(stop, float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
@@ -103,9 +103,14 @@ def reduce(tensor: Any, pattern: str, reduction: Any, **axes_lengths: Any) -> Ar
     array, names, after, sizes = _prepared(tensor, pattern, axes_lengths)
     kept = {name for group in after for name in group}
     gone = tuple(k for k, name in enumerate(names) if name not in kept)
-    functions = {"sum": reductions.sum_, "mean": reductions.mean, "max": reductions.max_, "min": reductions.min_,
-                 "prod": reductions.prod}  # fmt: skip
-    function = functions.get(reduction, reduction) if isinstance(reduction, str) else reduction
+    functions: dict[str, Callable[..., Array]] = {
+        "sum": reductions.sum_,
+        "mean": reductions.mean,
+        "max": reductions.max_,
+        "min": reductions.min_,
+        "prod": reductions.prod,
+    }
+    function = functions[reduction] if isinstance(reduction, str) else reduction
     return _made(function(array, gone), [name for name in names if name in kept], after, sizes)
 
 

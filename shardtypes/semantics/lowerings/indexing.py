@@ -22,7 +22,8 @@ _JNP = "jax.numpy"
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """An index, as the primitive takes it: its entries, the arrays of positions in it, the result's shape, and where the
+    """An index, as the primitive takes it: its entries, the arrays of positions in it, the result's shape, and where
+    the
     dimensions of the positions go."""
 
     entries: tuple[Any, ...]
@@ -100,7 +101,8 @@ def _in_range(positions: Array, size: int) -> Array:
 
 
 def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> _Parsed:
-    """NumPy's rule: positions side by side leave their dimensions in place, those apart move them to the front. A number
+    """NumPy's rule: positions side by side leave their dimensions in place, those apart move them to the front. A
+    number
     beside positions counts as a position."""
     advanced = [isinstance(one, tuple) or (bool(arrays) and isinstance(one, int)) for one in entries]
     entries = [np.intp(one) if isinstance(one, int) and arrays else one for one in entries]
@@ -152,9 +154,14 @@ class At:
         parsed = _parse(self.array, self.index)
         new = cast(asarray(values), self.array.dtype or "float32")
         return p.update(
-            self.array, broadcast_to(new, parsed.shape), *parsed.arrays,
-            index=parsed.entries, at=parsed.at, shape=parsed.shape, kind=kind,
-        )  # fmt: skip
+            self.array,
+            broadcast_to(new, parsed.shape),
+            *parsed.arrays,
+            index=parsed.entries,
+            at=parsed.at,
+            shape=parsed.shape,
+            kind=kind,
+        )
 
     def set(self, values: ArrayLike, **options: Any) -> Array:
         return self._updated(values, "set")
@@ -187,8 +194,9 @@ class At:
 
 
 @lowering(f"{_JNP}.take")
-def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
-         **options: Any) -> Array:  # fmt: skip
+def take(
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None, **options: Any
+) -> Array:
     array = asarray(a)
     if axis is None:
         array, axis = ravel(array), 0
@@ -253,5 +261,3 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         length = max(int(np.max(array.value.parts[0], initial=-1)) + 1, minlength)
     given = broadcast_to(asarray(1), array.dims) if weights is None else asarray(weights)
     return segment_sum(given, array, length)
-
-

@@ -134,5 +134,3 @@ def tile(A: ArrayLike, reps: Any) -> Array:
         if number != 1:
             array = concatenate([array] * number, k) if number else slice_in_dim(array, 0, 0, axis=k)
     return array
-
-

@@ -20,8 +20,15 @@ def stop_gradient(x: Any) -> Any:
     return map_leaves(lambda leaf: e.stop_gradient(asarray(leaf)), x)
 
 
-@lowering("jax.lax.with_sharding_constraint", "jax.ad_checkpoint.checkpoint_name", "jax.block_until_ready",
-          "jax.device_put", "jax.device_get", "jax.reshard", "jax.sharding.reshard")  # fmt: skip
+@lowering(
+    "jax.lax.with_sharding_constraint",
+    "jax.ad_checkpoint.checkpoint_name",
+    "jax.block_until_ready",
+    "jax.device_put",
+    "jax.device_get",
+    "jax.reshard",
+    "jax.sharding.reshard",
+)
 def placed(x: Any, *placement: Any, **options: Any) -> Any:
     """Where a value lies changes nothing of its numbers."""
     return x

@@ -19,9 +19,17 @@ _NN = "jax.nn"
 
 
 @lowering(f"{_NN}.dot_product_attention")
-def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
-                          mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
-                          **options: Any) -> Array:  # fmt: skip
+def dot_product_attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    **options: Any,
+) -> Array:
     q, k, v = asarray(query), asarray(key), asarray(value)
     if q.rank != 4 or q.dims[2] != k.dims[2] or any(option is not None for option in options.values()):
         raise Unsupported("attention with grouped heads, a window or lengths")
@@ -66,8 +74,12 @@ def normal_initializer(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
 
 
 @lowering(f"{_NN}.initializers.truncated_normal")
-def truncated_initializer(stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0, upper: float = 2.0) -> Initializer:
-    return lambda key, shape, dtype=float, **options: truncated_normal(key, lower, upper, shape_of(shape), dtype) * stddev
+def truncated_initializer(
+    stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    return lambda key, shape, dtype=float, **options: (
+        truncated_normal(key, lower, upper, shape_of(shape), dtype) * stddev
+    )
 
 
 @lowering(f"{_NN}.initializers.uniform")
@@ -95,17 +107,29 @@ def _scaled(scale: float, mode: str, distribution: str) -> Callable[..., Initial
 
 
 for _name, _form in {
-    "xavier_uniform": (1.0, "fan_avg", "uniform"), "glorot_uniform": (1.0, "fan_avg", "uniform"),
-    "xavier_normal": (1.0, "fan_avg", "truncated"), "glorot_normal": (1.0, "fan_avg", "truncated"),
-    "lecun_uniform": (1.0, "fan_in", "uniform"), "lecun_normal": (1.0, "fan_in", "truncated"),
-    "kaiming_uniform": (2.0, "fan_in", "uniform"), "he_uniform": (2.0, "fan_in", "uniform"),
-    "kaiming_normal": (2.0, "fan_in", "truncated"), "he_normal": (2.0, "fan_in", "truncated"),
-}.items():  # fmt: skip
+    "xavier_uniform": (1.0, "fan_avg", "uniform"),
+    "glorot_uniform": (1.0, "fan_avg", "uniform"),
+    "xavier_normal": (1.0, "fan_avg", "truncated"),
+    "glorot_normal": (1.0, "fan_avg", "truncated"),
+    "lecun_uniform": (1.0, "fan_in", "uniform"),
+    "lecun_normal": (1.0, "fan_in", "truncated"),
+    "kaiming_uniform": (2.0, "fan_in", "uniform"),
+    "he_uniform": (2.0, "fan_in", "uniform"),
+    "kaiming_normal": (2.0, "fan_in", "truncated"),
+    "he_normal": (2.0, "fan_in", "truncated"),
+}.items():
     lowering(f"{_NN}.initializers.{_name}")(_scaled(*_form))
 
 
 @lowering(f"{_NN}.initializers.variance_scaling")
-def variance_scaling(scale: float, mode: str, distribution: str, in_axis: Any = -2, out_axis: Any = -1,
-                     batch_axis: Any = (), dtype: Any = float) -> Initializer:  # fmt: skip
+def variance_scaling(
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Any = -2,
+    out_axis: Any = -1,
+    batch_axis: Any = (),
+    dtype: Any = float,
+) -> Initializer:
     kind = {"truncated_normal": "truncated"}.get(distribution, distribution)
     return _scaled(scale, mode, kind)(in_axis, out_axis, batch_axis, dtype)

@@ -96,8 +96,14 @@ def _comparison(primitive: Primitive, name: str) -> None:
 
 
 COMPARISONS: dict[str, object] = {}
-for _primitive, _name in ((e.eq, "equal"), (e.ne, "not_equal"), (e.lt, "less"), (e.le, "less_equal"),
-                          (e.gt, "greater"), (e.ge, "greater_equal")):  # fmt: skip
+for _primitive, _name in (
+    (e.eq, "equal"),
+    (e.ne, "not_equal"),
+    (e.lt, "less"),
+    (e.le, "less_equal"),
+    (e.gt, "greater"),
+    (e.ge, "greater_equal"),
+):
     _comparison(_primitive, _name)
 
 

@@ -55,8 +55,9 @@ def unit(key: Array, shape: tuple[int, ...]) -> Array:
 
 
 @lowering(f"{_RANDOM}.uniform")
-def uniform(key: Array, shape: Any = (), dtype: Any = float, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0,
-            **options: Any) -> Array:  # fmt: skip
+def uniform(
+    key: Array, shape: Any = (), dtype: Any = float, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, **options: Any
+) -> Array:
     low, high = asarray(minval), asarray(maxval)
     drawn = add(multiply(unit(key, shape_of(shape)), high - low), low)
     return asarray(drawn, dtype)
@@ -70,8 +71,9 @@ def normal(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> A
 
 
 @lowering(f"{_RANDOM}.truncated_normal")
-def truncated_normal(key: Array, lower: ArrayLike, upper: ArrayLike, shape: Any = None, dtype: Any = float,
-                     **options: Any) -> Array:  # fmt: skip
+def truncated_normal(
+    key: Array, lower: ArrayLike, upper: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     low, high = asarray(lower, float), asarray(upper, float)
     sizes = common_shape([low.dims, high.dims]) if shape is None else shape_of(shape)
     root = math.sqrt(2)
@@ -134,12 +136,11 @@ def permutation(key: Array, x: Any, axis: int = 0, independent: bool = False, **
 
 
 @lowering(f"{_RANDOM}.choice")
-def choice(key: Array, a: Any, shape: Any = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0,
-           **options: Any) -> Array:  # fmt: skip
+def choice(
+    key: Array, a: Any, shape: Any = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0, **options: Any
+) -> Array:
     if p is not None or not replace:
         raise Unsupported("a choice with weights, or without replacement")
     size = a if isinstance(a, int) else int(asarray(a).dims[axis])  # type: ignore[arg-type]  # a number
     places = randint(key, shape, 0, size)
     return places if isinstance(a, int) else take(asarray(a), places, axis)
-
-

@@ -37,8 +37,9 @@ def masked(array: Array, mask: ArrayLike | None, value: complex) -> Array:
     return array if mask is None else where(mask, array, like(value, array))
 
 
-def _reduce(primitive: Primitive, array: Array, axis: Any, keepdims: bool, initial: ArrayLike | None,
-            combine: Primitive) -> Array:  # fmt: skip
+def _reduce(
+    primitive: Primitive, array: Array, axis: Any, keepdims: bool, initial: ArrayLike | None, combine: Primitive
+) -> Array:
     axes = axes_of(axis, array.rank)
     found = primitive(array, axes=axes)
     if initial is not None:
@@ -47,24 +48,46 @@ def _reduce(primitive: Primitive, array: Array, axis: Any, keepdims: bool, initi
 
 
 @lowering(f"{_JNP}.sum")
-def sum_(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-         initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True) -> Array:  # fmt: skip
+def sum_(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     array = asarray(a) if dtype is None else asarray(a, dtype)
     array = accumulated(array) if dtype is None and promote_integers else array
     return _reduce(r.reduce_sum, masked(array, where, 0), axis, keepdims, initial, e.add)
 
 
 @lowering(f"{_JNP}.prod")
-def prod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-         initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True) -> Array:  # fmt: skip
+def prod(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     array = asarray(a) if dtype is None else asarray(a, dtype)
     array = accumulated(array) if dtype is None and promote_integers else array
     return _reduce(r.reduce_prod, masked(array, where, 1), axis, keepdims, initial, e.mul)
 
 
 @lowering(f"{_JNP}.max", f"{_JNP}.amax")
-def max_(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
-         where: ArrayLike | None = None) -> Array:  # fmt: skip
+def max_(
+    a: ArrayLike,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     array = asarray(a)
     if where is not None and initial is not None:
         array = e.select_n(truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2)
@@ -72,8 +95,14 @@ def max_(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = Fals
 
 
 @lowering(f"{_JNP}.min", f"{_JNP}.amin")
-def min_(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
-         where: ArrayLike | None = None) -> Array:  # fmt: skip
+def min_(
+    a: ArrayLike,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     array = asarray(a)
     if where is not None and initial is not None:
         array = e.select_n(truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2)
@@ -81,14 +110,16 @@ def min_(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = Fals
 
 
 @lowering(f"{_JNP}.any")
-def any_(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *,
-         where: ArrayLike | None = None) -> Array:  # fmt: skip
+def any_(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
     return _reduce(r.reduce_or, masked(truth(a), where, False), axis, keepdims, None, e.or_)
 
 
 @lowering(f"{_JNP}.all")
-def all_(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *,
-         where: ArrayLike | None = None) -> Array:  # fmt: skip
+def all_(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
     return _reduce(r.reduce_and, masked(truth(a), where, True), axis, keepdims, None, e.and_)
 
 
@@ -101,14 +132,23 @@ def count(array: Array, axes: tuple[int, ...]) -> int:
 
 
 @lowering(f"{_JNP}.mean")
-def mean(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
-         where: ArrayLike | None = None) -> Array:  # fmt: skip
+def mean(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     (array,) = inexact(asarray(a)) if dtype is None else (asarray(a, dtype),)
     axes = axes_of(axis, array.rank)
     total = sum_(array, axis=axes, keepdims=keepdims, where=where)
     if where is None:
         return divide(total, like(count(array, axes), total))
-    return divide(total, sum_(e.convert_element_type(_spread(where, array), new_dtype=array.dtype), axes, keepdims=keepdims))
+    return divide(
+        total, sum_(e.convert_element_type(_spread(where, array), new_dtype=array.dtype), axes, keepdims=keepdims)
+    )
 
 
 def _spread(mask: ArrayLike, array: Array) -> Array:
@@ -119,8 +159,18 @@ def _spread(mask: ArrayLike, array: Array) -> Array:
 
 
 @lowering(f"{_JNP}.var")
-def var(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
-        where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | None = None) -> Array:  # fmt: skip
+def var(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | None = None,
+) -> Array:
     (array,) = inexact(asarray(a))
     axes = axes_of(axis, array.rank)
     middle = _mean(array, axis=axes, keepdims=True, where=where) if mean is None else asarray(mean)
@@ -137,8 +187,18 @@ _mean = mean
 
 
 @lowering(f"{_JNP}.std")
-def std(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
-        where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | None = None) -> Array:  # fmt: skip
+def std(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | None = None,
+) -> Array:
     return e.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
@@ -169,8 +229,15 @@ lowering(f"{_JNP}.nanmin")(_ignoring_nan(min_, float("inf")))
 
 
 @lowering(f"{_JNP}.nanmean")
-def nanmean(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
-            where: ArrayLike | None = None) -> Array:  # fmt: skip
+def nanmean(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     (array,) = inexact(asarray(a))
     known = e.not_(isnan(array))
     known = known if where is None else e.and_(known, _spread(where, array))
@@ -245,8 +312,14 @@ for _name in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"):
 
 
 @lowering("jax.nn.logsumexp", "jax.scipy.special.logsumexp")
-def logsumexp(a: ArrayLike, axis: Any = None, b: ArrayLike | None = None, keepdims: bool = False,
-              return_sign: bool = False, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def logsumexp(
+    a: ArrayLike,
+    axis: Any = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
     if return_sign:
         raise Unsupported("logsumexp with its sign")
     (array,) = inexact(asarray(a))
@@ -279,7 +352,9 @@ def _inexact(x: ArrayLike) -> Array:
 
 
 @lowering("jax.nn.log_softmax", "jax.scipy.special.log_softmax")
-def log_softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None, initial: ArrayLike | None = None) -> Array:
+def log_softmax(
+    x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None, initial: ArrayLike | None = None
+) -> Array:
     array = _inexact(x)
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
@@ -289,8 +364,14 @@ def log_softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None, in
 
 
 @lowering("jax.nn.standardize")
-def standardize(x: ArrayLike, axis: Any = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None,
-                epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def standardize(
+    x: ArrayLike,
+    axis: Any = -1,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
+) -> Array:
     middle = _mean(x, axis, keepdims=True, where=where) if mean is None else asarray(mean)
     if variance is None:
         variance = subtract(_mean(e.square(_inexact(x)), axis, keepdims=True, where=where), e.square(middle))
@@ -298,8 +379,15 @@ def standardize(x: ArrayLike, axis: Any = -1, mean: ArrayLike | None = None, var
 
 
 @lowering(f"{_JNP}.sort")
-def sort(a: ArrayLike, axis: Any = -1, *, kind: None = None, order: None = None, stable: bool = True,
-         descending: bool = False) -> Array:  # fmt: skip
+def sort(
+    a: ArrayLike,
+    axis: Any = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
     array = asarray(a)
     if axis is None:
         array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
@@ -315,8 +403,15 @@ def _flipped(array: Array, axis: int) -> Array:
 
 
 @lowering(f"{_JNP}.argsort")
-def argsort(a: ArrayLike, axis: Any = -1, *, kind: None = None, order: None = None, stable: bool = True,
-            descending: bool = False) -> Array:  # fmt: skip
+def argsort(
+    a: ArrayLike,
+    axis: Any = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
     array = asarray(a)
     if axis is None:
         array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
@@ -367,8 +462,9 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
 
 
 @lowering(f"{_JNP}.average")
-def average(a: ArrayLike, axis: Any = None, weights: ArrayLike | None = None, returned: bool = False,
-            keepdims: bool = False) -> Array:  # fmt: skip
+def average(
+    a: ArrayLike, axis: Any = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
+) -> Array:
     if returned:
         raise Unsupported("average with the sum of weights")
     if weights is None:

@@ -18,7 +18,7 @@ def size_of(array: Array) -> int:
     """The number of entries."""
     total = 1
     for size in array.dims:
-        total *= int(size)  # type: ignore[call-overload]  # a number, as values are
+        total *= int(size)  # type: ignore[arg-type]  # a number, as values are
     return total
 
 
@@ -166,9 +166,7 @@ def broadcast(operand: ArrayLike, sizes: Any, **options: Any) -> Array:
 
 @lowering(f"{_LAX}.broadcast_in_dim")
 def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Any, **options: Any) -> Array:
-    return s.broadcast_in_dim(
-        asarray(operand), shape=shape_of(shape), broadcast_dimensions=tuple(broadcast_dimensions)
-    )
+    return s.broadcast_in_dim(asarray(operand), shape=shape_of(shape), broadcast_dimensions=tuple(broadcast_dimensions))
 
 
 def common_shape(shapes: Sequence[Sequence[Any]]) -> tuple[int, ...]:
@@ -252,8 +250,9 @@ def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Any, **op
 
 
 @lowering(f"{_LAX}.dynamic_slice_in_dim")
-def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0,
-                         **options: Any) -> Array:  # fmt: skip
+def dynamic_slice_in_dim(
+    operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, **options: Any
+) -> Array:
     array = asarray(operand)
     at = axis_of(axis, array.rank)
     starts: list[ArrayLike] = [0] * array.rank
@@ -263,8 +262,9 @@ def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size:
 
 
 @lowering(f"{_LAX}.dynamic_index_in_dim")
-def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True,
-                         **options: Any) -> Array:  # fmt: skip
+def dynamic_index_in_dim(
+    operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, **options: Any
+) -> Array:
     found = dynamic_slice_in_dim(operand, index, 1, axis)
     return found if keepdims else s.squeeze(found, axes=(axis_of(axis, found.rank),))
 
@@ -276,8 +276,9 @@ def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: A
 
 
 @lowering(f"{_LAX}.dynamic_update_slice_in_dim")
-def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int,
-                                **options: Any) -> Array:  # fmt: skip
+def dynamic_update_slice_in_dim(
+    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, **options: Any
+) -> Array:
     array = asarray(operand)
     starts: list[ArrayLike] = [0] * array.rank
     starts[axis_of(axis, array.rank)] = start_index
@@ -285,8 +286,9 @@ def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_ind
 
 
 @lowering(f"{_LAX}.dynamic_update_index_in_dim")
-def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int,
-                                **options: Any) -> Array:  # fmt: skip
+def dynamic_update_index_in_dim(
+    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, **options: Any
+) -> Array:
     array, new = asarray(operand), asarray(update)
     at = axis_of(axis, array.rank)
     new = s.expand_dims(new, axes=(at,)) if new.rank < array.rank else new
@@ -381,5 +383,3 @@ def _pad_widths(given: Any, rank: int) -> list[tuple[int, int]]:
     if all(isinstance(one, int) for one in given) and len(given) == 2:
         pairs = [(given[0], given[1])]
     return [(int(low), int(high)) for low, high in (pairs * rank if len(pairs) == 1 else pairs)]
-
-

@@ -10,7 +10,7 @@ from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.local_sizes import gathered, sharded
-from shardtypes.semantics.primitive import evaluating, Primitive, Pull, Values, declare
+from shardtypes.semantics.primitive import Primitive, Pull, Values, declare, evaluating
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.relation import (
     ALIKE,
@@ -56,7 +56,9 @@ def ended(relation: Relation, axis: str, fault: Fault, kind: Relation = UNKNOWN)
     return Relation(kind.kind, breach=Breach(axis, fault, 0, relation))
 
 
-def _grouped(x: Simulated, axes: Sequence[Axis], groups: Groups, combine: Callable[[list[Simulated]], list[Simulated]]) -> Simulated:
+def _grouped(
+    x: Simulated, axes: Sequence[Axis], groups: Groups, combine: Callable[[list[Simulated]], list[Simulated]]
+) -> Simulated:
     """Each group of devices combines what they hold."""
     devices = x.flattened(axes)
     found = list(devices)
@@ -410,5 +412,3 @@ def index_of(axes: Sequence[Axis], checked: bool) -> Array:
         parts = [Simulated.everywhere(np.asarray(i, np.int32)) for i in range(_count(axes))]
         value = Simulated.assembled(parts, axes)
     return Array((), "int32", relations=relations, value=value, varying=frozenset(axes) if checked else None)
-
-

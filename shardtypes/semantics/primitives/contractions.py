@@ -8,7 +8,7 @@ from typing import Any
 from shardtypes.semantics.array import Array, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
-from shardtypes.semantics.primitive import Values, declare
+from shardtypes.semantics.primitive import Primitive, Values, declare
 from shardtypes.semantics.primitives.structure import transpose
 
 Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -80,7 +80,7 @@ def _placed(array: Array, dims: Sequence[int]) -> Array:
     return transpose(array, permutation=order)
 
 
-dot_general = declare(
+dot_general: Primitive = declare(
     "dot_general",
     letters=_letters,
     values=Values(each=frozenset({0, 1}), monoid="sum"),

@@ -14,7 +14,7 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
 from shardtypes.semantics.primitive import Primitive, Values, declare
 
-Derivative: TypeAlias = Callable[..., "Array | None"]
+Derivative: TypeAlias = Callable[..., Array]
 """The derivative by one operand, from all operands and, last, the result."""
 
 JOINT = frozenset
@@ -92,7 +92,7 @@ def elementwise(
             rule = derivatives[i] if i < len(derivatives) else None
             if rule is None:
                 raise NoGradient(name)
-            slope = rule(*operands, results[0], **params)
+            slope: Array = rule(*operands, results[0], **params)
             found.append(unbroadcast(mul(cotangent, slope), operand))
         return found
 
@@ -137,7 +137,9 @@ def _constant(value: float) -> Derivative:
 
 
 neg: Primitive = elementwise("neg", lambda x: -x, Values(jointly=JOINT({0}), monotone=(-1,)), [_constant(-1.0)])
-copy: Primitive = elementwise("copy", lambda x: x, Values(jointly=JOINT({0}), monotone=(1,), moves=True), [_constant(1.0)])
+copy: Primitive = elementwise(
+    "copy", lambda x: x, Values(jointly=JOINT({0}), monotone=(1,), moves=True), [_constant(1.0)]
+)
 
 
 def stop_gradient(x: Array) -> Array:
@@ -150,52 +152,91 @@ imag: Primitive = elementwise("imag", lambda x: np.imag(x), _ADDITIVE, dtype=_re
 conj: Primitive = elementwise("conj", lambda x: np.conj(x), _ADDITIVE, [_constant(1.0)])
 abs_: Primitive = elementwise("abs", lambda x: np.abs(x), Values(degrees=(1,)), [lambda x, y: sign(x)], dtype=_real)
 sign: Primitive = elementwise("sign", lambda x: np.sign(x), _SCALELESS, [_constant(0.0)])
-sqrt: Primitive = elementwise("sqrt", lambda x: np.sqrt(x), Values(degrees=(_HALF,), monotone=(1,)),
-                   [lambda x, y: div(number(0.5, y), y)])  # fmt: skip
-rsqrt: Primitive = elementwise("rsqrt", lambda x: 1 / np.sqrt(x), Values(degrees=(-_HALF,), monotone=(-1,)),
-                    [lambda x, y: div(mul(number(-0.5, y), y), x)])  # fmt: skip
-cbrt: Primitive = elementwise("cbrt", lambda x: np.cbrt(x), Values(degrees=(Fraction(1, 3),), monotone=(1,)),
-                   [lambda x, y: div(number(1 / 3, y), square(y))])  # fmt: skip
+sqrt: Primitive = elementwise(
+    "sqrt", lambda x: np.sqrt(x), Values(degrees=(_HALF,), monotone=(1,)), [lambda x, y: div(number(0.5, y), y)]
+)
+rsqrt: Primitive = elementwise(
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    Values(degrees=(-_HALF,), monotone=(-1,)),
+    [lambda x, y: div(mul(number(-0.5, y), y), x)],
+)
+cbrt: Primitive = elementwise(
+    "cbrt",
+    lambda x: np.cbrt(x),
+    Values(degrees=(Fraction(1, 3),), monotone=(1,)),
+    [lambda x, y: div(number(1 / 3, y), square(y))],
+)
 square: Primitive = elementwise("square", lambda x: x * x, Values(degrees=(2,)), [lambda x, y: mul(number(2.0, x), x)])
 floor: Primitive = elementwise("floor", lambda x: np.floor(x), GROWING, [_constant(0.0)])
 ceil: Primitive = elementwise("ceil", lambda x: np.ceil(x), GROWING, [_constant(0.0)])
-round_: Primitive = elementwise("round", lambda x, rounding_method=1: special.rounded(x, rounding_method), GROWING,
-                     [lambda x, y, **_: number(0.0, x)])  # fmt: skip
+round_: Primitive = elementwise(
+    "round",
+    lambda x, rounding_method=1: special.rounded(x, rounding_method),
+    GROWING,
+    [lambda x, y, **_: number(0.0, x)],
+)
 exp: Primitive = elementwise("exp", lambda x: np.exp(x), GROWING, [lambda x, y: y])
 exp2: Primitive = elementwise("exp2", lambda x: np.exp2(x), GROWING, [lambda x, y: mul(number(math.log(2), y), y)])
 expm1: Primitive = elementwise("expm1", lambda x: np.expm1(x), GROWING, [lambda x, y: exp(x)])
 log: Primitive = elementwise("log", lambda x: np.log(x), GROWING, [lambda x, y: div(number(1.0, x), x)])
-log1p: Primitive = elementwise("log1p", lambda x: np.log1p(x), GROWING, [lambda x, y: div(number(1.0, x), add(number(1.0, x), x))])
+log1p: Primitive = elementwise(
+    "log1p", lambda x: np.log1p(x), GROWING, [lambda x, y: div(number(1.0, x), add(number(1.0, x), x))]
+)
 tanh: Primitive = elementwise("tanh", lambda x: np.tanh(x), GROWING, [lambda x, y: sub(number(1.0, y), square(y))])
-logistic: Primitive = elementwise("logistic", lambda x: 1 / (1 + np.exp(-x)), GROWING,
-                       [lambda x, y: mul(y, sub(number(1.0, y), y))])  # fmt: skip
+logistic: Primitive = elementwise(
+    "logistic", lambda x: 1 / (1 + np.exp(-x)), GROWING, [lambda x, y: mul(y, sub(number(1.0, y), y))]
+)
 sin: Primitive = elementwise("sin", lambda x: np.sin(x), CURVED, [lambda x, y: cos(x)])
 cos: Primitive = elementwise("cos", lambda x: np.cos(x), CURVED, [lambda x, y: neg(sin(x))])
 tan: Primitive = elementwise("tan", lambda x: np.tan(x), CURVED, [lambda x, y: add(number(1.0, y), square(y))])
-asin: Primitive = elementwise("asin", lambda x: np.arcsin(x), GROWING, [lambda x, y: rsqrt(sub(number(1.0, x), square(x)))])
-acos: Primitive = elementwise("acos", lambda x: np.arccos(x), FALLING, [lambda x, y: neg(rsqrt(sub(number(1.0, x), square(x))))])
-atan: Primitive = elementwise("atan", lambda x: np.arctan(x), GROWING,
-                   [lambda x, y: div(number(1.0, x), add(number(1.0, x), square(x)))])  # fmt: skip
+asin: Primitive = elementwise(
+    "asin", lambda x: np.arcsin(x), GROWING, [lambda x, y: rsqrt(sub(number(1.0, x), square(x)))]
+)
+acos: Primitive = elementwise(
+    "acos", lambda x: np.arccos(x), FALLING, [lambda x, y: neg(rsqrt(sub(number(1.0, x), square(x))))]
+)
+atan: Primitive = elementwise(
+    "atan", lambda x: np.arctan(x), GROWING, [lambda x, y: div(number(1.0, x), add(number(1.0, x), square(x)))]
+)
 sinh: Primitive = elementwise("sinh", lambda x: np.sinh(x), GROWING, [lambda x, y: cosh(x)])
 cosh: Primitive = elementwise("cosh", lambda x: np.cosh(x), CURVED, [lambda x, y: sinh(x)])
-asinh: Primitive = elementwise("asinh", lambda x: np.arcsinh(x), GROWING, [lambda x, y: rsqrt(add(square(x), number(1.0, x)))])
-acosh: Primitive = elementwise("acosh", lambda x: np.arccosh(x), GROWING, [lambda x, y: rsqrt(sub(square(x), number(1.0, x)))])
-atanh: Primitive = elementwise("atanh", lambda x: np.arctanh(x), GROWING,
-                    [lambda x, y: div(number(1.0, x), sub(number(1.0, x), square(x)))])  # fmt: skip
-erf: Primitive = elementwise("erf", lambda x: special.erf(x), GROWING,
-                  [lambda x, y: mul(number(2 / math.sqrt(math.pi), x), exp(neg(square(x))))])  # fmt: skip
-erfc: Primitive = elementwise("erfc", lambda x: special.erfc(x), FALLING,
-                   [lambda x, y: mul(number(-2 / math.sqrt(math.pi), x), exp(neg(square(x))))])  # fmt: skip
-erf_inv: Primitive = elementwise("erf_inv", lambda x: special.erf_inv(x), GROWING,
-                      [lambda x, y: mul(number(math.sqrt(math.pi) / 2, y), exp(square(y)))])  # fmt: skip
+asinh: Primitive = elementwise(
+    "asinh", lambda x: np.arcsinh(x), GROWING, [lambda x, y: rsqrt(add(square(x), number(1.0, x)))]
+)
+acosh: Primitive = elementwise(
+    "acosh", lambda x: np.arccosh(x), GROWING, [lambda x, y: rsqrt(sub(square(x), number(1.0, x)))]
+)
+atanh: Primitive = elementwise(
+    "atanh", lambda x: np.arctanh(x), GROWING, [lambda x, y: div(number(1.0, x), sub(number(1.0, x), square(x)))]
+)
+erf: Primitive = elementwise(
+    "erf", lambda x: special.erf(x), GROWING, [lambda x, y: mul(number(2 / math.sqrt(math.pi), x), exp(neg(square(x))))]
+)
+erfc: Primitive = elementwise(
+    "erfc",
+    lambda x: special.erfc(x),
+    FALLING,
+    [lambda x, y: mul(number(-2 / math.sqrt(math.pi), x), exp(neg(square(x))))],
+)
+erf_inv: Primitive = elementwise(
+    "erf_inv",
+    lambda x: special.erf_inv(x),
+    GROWING,
+    [lambda x, y: mul(number(math.sqrt(math.pi) / 2, y), exp(square(y)))],
+)
 lgamma: Primitive = elementwise("lgamma", lambda x: special.lgamma(x), CURVED, [lambda x, y: digamma(x)])
-digamma: Primitive = elementwise("digamma", lambda x: special.digamma(x), CURVED,
-                      [lambda x, y: polygamma(number(1.0, x), x)])  # fmt: skip
-bessel_i0e: Primitive = elementwise("bessel_i0e", lambda x: special.bessel_i0e(x), CURVED,
-                         [lambda x, y: sub(bessel_i1e(x), mul(sign(x), y))])  # fmt: skip
+digamma: Primitive = elementwise(
+    "digamma", lambda x: special.digamma(x), CURVED, [lambda x, y: polygamma(number(1.0, x), x)]
+)
+bessel_i0e: Primitive = elementwise(
+    "bessel_i0e", lambda x: special.bessel_i0e(x), CURVED, [lambda x, y: sub(bessel_i1e(x), mul(sign(x), y))]
+)
 bessel_i1e: Primitive = elementwise("bessel_i1e", lambda x: special.bessel_i1e(x), CURVED)
 is_finite: Primitive = elementwise("is_finite", lambda x: np.isfinite(x), Values(degrees=(0,)), dtype=_bools)
-not_: Primitive = elementwise("not", lambda x: np.logical_not(x) if x.dtype == bool else np.invert(x), Values(degrees=(None,)))
+not_: Primitive = elementwise(
+    "not", lambda x: np.logical_not(x) if x.dtype == bool else np.invert(x), Values(degrees=(None,))
+)
 population_count: Primitive = elementwise("population_count", lambda x: special.population_count(x), CURVED)
 clz: Primitive = elementwise("clz", lambda x: special.leading_zeros(x), CURVED)
 
@@ -206,9 +247,12 @@ def _converted(x: Any, new_dtype: str) -> Any:
 
 
 convert_element_type: Primitive = elementwise(
-    "convert_element_type", _converted, Values(jointly=JOINT({0}), monotone=(1,), moves=True),
-    [lambda x, y, **_: number(1.0, x)], dtype=_given,
-)  # fmt: skip
+    "convert_element_type",
+    _converted,
+    Values(jointly=JOINT({0}), monotone=(1,), moves=True),
+    [lambda x, y, **_: number(1.0, x)],
+    dtype=_given,
+)
 truncate: Primitive = elementwise("truncate", _converted, GROWING, dtype=_given)
 """A cast to integers, which drops what is behind the point: no linear function."""
 
@@ -221,8 +265,9 @@ def _degree(params: Params) -> Values:
     return Values(degrees=(params["y"],))
 
 
-integer_pow: Primitive = elementwise("integer_pow", _powered, _degree,
-                          [lambda x, out, y: mul(number(float(y), x), integer_pow(x, y=y - 1))])  # fmt: skip
+integer_pow: Primitive = elementwise(
+    "integer_pow", _powered, _degree, [lambda x, out, y: mul(number(float(y), x), integer_pow(x, y=y - 1))]
+)
 
 # --- two operands ------------------------------------------------------------------------------------------------
 
@@ -247,30 +292,58 @@ def _share(chosen: Array, other: Array, out: Array) -> Array:
 
 
 add: Primitive = elementwise("add", lambda x, y: x + y, _SUM, [_constant(1.0), _constant(1.0)])
-sub: Primitive = elementwise("sub", lambda x, y: x - y, Values(jointly=JOINT({0, 1}), monotone=(1, -1)),
-                  [_constant(1.0), _constant(-1.0)])  # fmt: skip
-mul: Primitive = elementwise("mul", lambda x, y: x & y if x.dtype == bool else x * y, Values(each=JOINT({0, 1})),
-                  [lambda x, y, out: y, lambda x, y, out: x])  # fmt: skip
-div: Primitive = elementwise("div", lambda x, y: special.divided(x, y), Values(each=JOINT({0}), degrees=(1, -1)),
-                  [lambda x, y, out: div(number(1.0, y), y), lambda x, y, out: neg(div(out, y))])  # fmt: skip
-rem: Primitive = elementwise("rem", lambda x, y: np.fmod(x, y), Values(degrees=(1, 1), together=True),
-                  [_constant(1.0), lambda x, y, out: neg(special_trunc(div(x, y)))])  # fmt: skip
-max_: Primitive = elementwise("max", lambda x, y: np.maximum(x, y),
-                   Values(degrees=(1, 1), together=True, monotone=(1, 1), idempotent="max"),
-                   [_first_wins, _second_wins])  # fmt: skip
-min_: Primitive = elementwise("min", lambda x, y: np.minimum(x, y),
-                   Values(degrees=(1, 1), together=True, monotone=(1, 1), idempotent="min"),
-                   [_first_wins, _second_wins])  # fmt: skip
-pow_: Primitive = elementwise("pow", lambda x, y: np.power(x, y), Values(degrees=(None, None)),
-                   [lambda x, y, out: mul(y, pow_(x, sub(y, number(1.0, y)))), lambda x, y, out: mul(log(x), out)])  # fmt: skip
-atan2: Primitive = elementwise("atan2", lambda x, y: np.arctan2(x, y), Values(degrees=(0, 0), together=True),
-                    [lambda x, y, out: div(y, add(square(x), square(y))),
-                     lambda x, y, out: neg(div(x, add(square(x), square(y))))])  # fmt: skip
+sub: Primitive = elementwise(
+    "sub", lambda x, y: x - y, Values(jointly=JOINT({0, 1}), monotone=(1, -1)), [_constant(1.0), _constant(-1.0)]
+)
+mul: Primitive = elementwise(
+    "mul",
+    lambda x, y: x & y if x.dtype == bool else x * y,
+    Values(each=JOINT({0, 1})),
+    [lambda x, y, out: y, lambda x, y, out: x],
+)
+div: Primitive = elementwise(
+    "div",
+    lambda x, y: special.divided(x, y),
+    Values(each=JOINT({0}), degrees=(1, -1)),
+    [lambda x, y, out: div(number(1.0, y), y), lambda x, y, out: neg(div(out, y))],
+)
+rem: Primitive = elementwise(
+    "rem",
+    lambda x, y: np.fmod(x, y),
+    Values(degrees=(1, 1), together=True),
+    [_constant(1.0), lambda x, y, out: neg(special_trunc(div(x, y)))],
+)
+max_: Primitive = elementwise(
+    "max",
+    lambda x, y: np.maximum(x, y),
+    Values(degrees=(1, 1), together=True, monotone=(1, 1), idempotent="max"),
+    [_first_wins, _second_wins],
+)
+min_: Primitive = elementwise(
+    "min",
+    lambda x, y: np.minimum(x, y),
+    Values(degrees=(1, 1), together=True, monotone=(1, 1), idempotent="min"),
+    [_first_wins, _second_wins],
+)
+pow_: Primitive = elementwise(
+    "pow",
+    lambda x, y: np.power(x, y),
+    Values(degrees=(None, None)),
+    [lambda x, y, out: mul(y, pow_(x, sub(y, number(1.0, y)))), lambda x, y, out: mul(log(x), out)],
+)
+atan2: Primitive = elementwise(
+    "atan2",
+    lambda x, y: np.arctan2(x, y),
+    Values(degrees=(0, 0), together=True),
+    [lambda x, y, out: div(y, add(square(x), square(y))), lambda x, y, out: neg(div(x, add(square(x), square(y))))],
+)
 nextafter: Primitive = elementwise("nextafter", lambda x, y: np.nextafter(x, y), Values(degrees=(None, None)))
-complex_: Primitive = elementwise("complex", lambda x, y: x + 1j * y, Values(jointly=JOINT({0, 1})),
-                       dtype=lambda operands, params: [
-                           {"float32": "complex64", "float64": "complex128"}.get(operands[0].dtype or "")
-                       ])  # fmt: skip
+complex_: Primitive = elementwise(
+    "complex",
+    lambda x, y: x + 1j * y,
+    Values(jointly=JOINT({0, 1})),
+    dtype=lambda operands, params: [{"float32": "complex64", "float64": "complex128"}.get(operands[0].dtype or "")],
+)
 eq: Primitive = elementwise("eq", lambda x, y: x == y, _QUESTION, dtype=_bools)
 ne: Primitive = elementwise("ne", lambda x, y: x != y, _QUESTION, dtype=_bools)
 lt: Primitive = elementwise("lt", lambda x, y: x < y, _QUESTION, dtype=_bools)
@@ -281,21 +354,28 @@ and_: Primitive = elementwise("and", lambda x, y: x & y, Values(degrees=(None, N
 or_: Primitive = elementwise("or", lambda x, y: x | y, Values(degrees=(None, None), idempotent="or"))
 xor: Primitive = elementwise("xor", lambda x, y: x ^ y, Values(degrees=(None, None)))
 shift_left: Primitive = elementwise("shift_left", lambda x, y: np.left_shift(x, y), Values(degrees=(None, None)))
-shift_right_arithmetic: Primitive = elementwise("shift_right_arithmetic", lambda x, y: np.right_shift(x, y),
-                                     Values(degrees=(None, None)))  # fmt: skip
-shift_right_logical: Primitive = elementwise("shift_right_logical", lambda x, y: special.shifted_right(x, y),
-                                  Values(degrees=(None, None)))  # fmt: skip
+shift_right_arithmetic: Primitive = elementwise(
+    "shift_right_arithmetic", lambda x, y: np.right_shift(x, y), Values(degrees=(None, None))
+)
+shift_right_logical: Primitive = elementwise(
+    "shift_right_logical", lambda x, y: special.shifted_right(x, y), Values(degrees=(None, None))
+)
 igamma: Primitive = elementwise("igamma", lambda a, x: special.igamma(a, x), Values(degrees=(None, None)))
 igammac: Primitive = elementwise("igammac", lambda a, x: special.igammac(a, x), Values(degrees=(None, None)))
 zeta: Primitive = elementwise("zeta", lambda x, q: special.zeta(x, q), Values(degrees=(None, None)))
-polygamma: Primitive = elementwise("polygamma", lambda m, x: special.polygamma(m, x), Values(degrees=(None, None)),
-                        [None, lambda m, x, y: polygamma(add(m, number(1.0, m)), x)])  # fmt: skip
+polygamma: Primitive = elementwise(
+    "polygamma",
+    lambda m, x: special.polygamma(m, x),
+    Values(degrees=(None, None)),
+    [None, lambda m, x, y: polygamma(add(m, number(1.0, m)), x)],
+)
 special_trunc: Primitive = elementwise("trunc", lambda x: np.trunc(x), GROWING, [_constant(0.0)])
 
 # --- three operands ----------------------------------------------------------------------------------------------
 
-betainc: Primitive = elementwise("regularized_incomplete_beta", lambda a, b, x: special.betainc(a, b, x),
-                      Values(degrees=(None, None, None)))  # fmt: skip
+betainc: Primitive = elementwise(
+    "regularized_incomplete_beta", lambda a, b, x: special.betainc(a, b, x), Values(degrees=(None, None, None))
+)
 
 
 def _inside(low: Array, x: Array, high: Array, out: Array) -> Array:
@@ -303,8 +383,12 @@ def _inside(low: Array, x: Array, high: Array, out: Array) -> Array:
     return convert_element_type(kept, new_dtype=out.dtype)
 
 
-clamp: Primitive = elementwise("clamp", lambda low, x, high: np.minimum(np.maximum(x, low), high),
-                    Values(degrees=(1, 1, 1), together=True, monotone=(1, 1, 1)), [None, _inside, None])  # fmt: skip
+clamp: Primitive = elementwise(
+    "clamp",
+    lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    Values(degrees=(1, 1, 1), together=True, monotone=(1, 1, 1)),
+    [None, _inside, None],
+)
 
 
 def _selecting(params: Params) -> Values:
@@ -333,6 +417,11 @@ def _pull_select(
 
 
 select_n: Primitive = declare(
-    "select_n", letters=broadcast_letters, shape=broadcast_shape, values=_selecting, evaluate=_chosen,
-    dtype=lambda operands, params: [operands[1].dtype], pull=_pull_select,
-)  # fmt: skip
+    "select_n",
+    letters=broadcast_letters,
+    shape=broadcast_shape,
+    values=_selecting,
+    evaluate=_chosen,
+    dtype=lambda operands, params: [operands[1].dtype],
+    pull=_pull_select,
+)

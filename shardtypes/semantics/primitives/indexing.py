@@ -8,7 +8,7 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
-from shardtypes.semantics.primitive import Values, declare
+from shardtypes.semantics.primitive import Primitive, Values, declare
 from shardtypes.semantics.primitives.structure import plain, zeros_like
 
 _READ = Values(jointly=frozenset({0}), controls=frozenset({1}), degrees=(1, None), monotone=(1, 0), moves=True)
@@ -37,7 +37,7 @@ def _pull_take(
     return [add_along(zeros_like(operands[0]), operands[1], cotangent, axis=params["axis"]), None]
 
 
-take_along = declare(
+take_along: Primitive = declare(
     "take_along",
     letters=_along_letters,
     shape=_index_shape,
@@ -78,7 +78,7 @@ def _pull_add(
     return [cotangent, None, take_along(cotangent, operands[1], axis=params["axis"])]
 
 
-add_along = declare("add_along", letters=_write_letters, values=_WRITTEN, evaluate=_added, pull=_pull_add)
+add_along: Primitive = declare("add_along", letters=_write_letters, values=_WRITTEN, evaluate=_added, pull=_pull_add)
 
 
 def _pull_put(
@@ -92,7 +92,7 @@ def _pull_put(
     return [kept, None, take_along(cotangent, index, axis=axis)]
 
 
-put_along = declare("put_along", letters=_write_letters, values=_WRITTEN, evaluate=_put, pull=_pull_put)
+put_along: Primitive = declare("put_along", letters=_write_letters, values=_WRITTEN, evaluate=_put, pull=_pull_put)
 
 
 # --- NumPy's indexing ---------------------------------------------------------------------------------------------
@@ -133,8 +133,10 @@ def _index_letters(operands: Sequence[Array], params: Params) -> Letters:
         return Letters((tuple(own),), (tuple(result),), window=frozenset(moved))
     rank = max(operand.rank for operand in operands[1:])
     places = [(f"i{k}",) for k in range(rank)]
-    index = [tuple(() if size == 1 else places[rank - operand.rank + k] for k, size in enumerate(operand.dims))
-             for operand in operands[1:]]  # fmt: skip
+    index = [
+        tuple(() if size == 1 else places[rank - operand.rank + k] for k, size in enumerate(operand.dims))
+        for operand in operands[1:]
+    ]
     at = params["at"]
     result[at:at] = [place if any(place in dims for dims in index) else () for place in places]
     return Letters((tuple(own), *index), (tuple(result),), window=frozenset(moved))
@@ -164,7 +166,7 @@ def _pull_read(
     return [update(zeros_like(operands[0]), cotangent, *operands[1:], kind="add", **params), *rest]
 
 
-indexed = declare(
+indexed: Primitive = declare(
     "index", letters=_index_letters, shape=_indexed_shape, values=_index_values, evaluate=_read, pull=_pull_read
 )
 
@@ -219,5 +221,11 @@ def _pull_write(
     return [kept, taken, *rest]
 
 
-update = declare("update", letters=_update_letters, values=_update_values, evaluate=_write, pull=_pull_write,
-                 shape=lambda operands, params, letters: [operands[0].dims])  # fmt: skip
+update: Primitive = declare(
+    "update",
+    letters=_update_letters,
+    values=_update_values,
+    evaluate=_write,
+    pull=_pull_write,
+    shape=lambda operands, params, letters: [operands[0].dims],
+)

@@ -9,7 +9,7 @@ from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.local_sizes import gathered, sharded
-from shardtypes.semantics.primitive import Values, declare
+from shardtypes.semantics.primitive import Primitive, Values, declare
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import div, number
 from shardtypes.semantics.simulated import Axis, Simulated, on_devices
@@ -39,7 +39,7 @@ def _unstacked(x: Simulated, axis: Axis, dimension: int) -> Simulated:
     return Simulated.along(axis, list(parts))
 
 
-unstack = declare(
+unstack: Primitive = declare(
     "unstack",
     letters=_nothing,
     shape=_without,
@@ -63,7 +63,7 @@ def _restacked(x: Simulated, axis: Axis, dimension: int) -> Simulated:
     return found
 
 
-restack = declare(
+restack: Primitive = declare(
     "restack",
     letters=_nothing,
     shape=_with,
@@ -92,7 +92,7 @@ def _split(x: Simulated, axis: Axis, dimension: int) -> Simulated:
     return Simulated.along(axis, list(on_devices(lambda array: np.split(array, size, axis=dimension), [x], size)))
 
 
-shard = declare(
+shard: Primitive = declare(
     "shard",
     letters=_nothing,
     shape=_local,
@@ -118,7 +118,7 @@ def _joined(x: Simulated, axis: Axis, dimension: int) -> Simulated:
     return found
 
 
-unshard = declare(
+unshard: Primitive = declare(
     "unshard",
     letters=_nothing,
     shape=_global,
@@ -148,10 +148,15 @@ def _pull_replicate(
     return [psum(cotangent, axes=params["axes"], groups=None)]
 
 
-replicate = declare(
-    "replicate", letters=_nothing, shape=_same, values=_KEPT, evaluate=_identity, pull=_pull_replicate,
+replicate: Primitive = declare(
+    "replicate",
+    letters=_nothing,
+    shape=_same,
+    values=_KEPT,
+    evaluate=_identity,
+    pull=_pull_replicate,
     simulate=lambda x, axes, checked: x,
-)  # fmt: skip
+)
 
 
 def _first(x: Simulated, axes: Sequence[Axis], checked: bool) -> Simulated:
@@ -171,6 +176,6 @@ def _pull_first(
     return [div(cotangent, number(float(total), cotangent))]
 
 
-unreplicate = declare(
+unreplicate: Primitive = declare(
     "unreplicate", letters=_nothing, shape=_same, values=_KEPT, evaluate=_identity, pull=_pull_first, simulate=_first
 )

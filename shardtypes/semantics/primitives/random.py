@@ -11,8 +11,8 @@ from typing import Any
 
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.local_sizes import axes_of
 from shardtypes.semantics.letters import Letters, fresh
+from shardtypes.semantics.local_sizes import axes_of
 from shardtypes.semantics.primitive import Values, declare
 from shardtypes.semantics.primitives.structure import plain
 
@@ -79,6 +79,7 @@ def _split_shape(operands: Sequence[Array], params: Params, letters: Letters | N
 
 _DRAWN = Values(degrees=(None, None))
 
+
 def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
     """What is drawn with a key of each device's own, or for a local size, depends on the number of devices."""
     value = operands[0].value
@@ -86,9 +87,7 @@ def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
     return varying | axes_of(*params["shape"])
 
 
-random_bits = declare(
-    "random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits, own=_of_each
-)
+random_bits = declare("random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits, own=_of_each)
 random_split = declare("random_split", letters=_keys_of_shape, shape=_split_shape, values=_DRAWN, evaluate=_split)
 random_fold_in = declare(
     "random_fold_in",

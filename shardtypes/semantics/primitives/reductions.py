@@ -71,19 +71,32 @@ def _extremum_values(monoid: Monoid) -> Values:
 
 
 reduce_sum = _reduction(
-    "reduce_sum", lambda x, axes: np.sum(x, axis=tuple(axes), dtype=x.dtype), Values(jointly=frozenset({0}), monoid="sum"),
+    "reduce_sum",
+    lambda x, axes: np.sum(x, axis=tuple(axes), dtype=x.dtype),
+    Values(jointly=frozenset({0}), monoid="sum"),
     _pull_sum,
-)  # fmt: skip
-reduce_prod = _reduction("reduce_prod", lambda x, axes: np.prod(x, axis=tuple(axes), dtype=x.dtype),
-                         Values(degrees=(None,), monoid="prod"), _pull_product)  # fmt: skip
+)
+reduce_prod = _reduction(
+    "reduce_prod",
+    lambda x, axes: np.prod(x, axis=tuple(axes), dtype=x.dtype),
+    Values(degrees=(None,), monoid="prod"),
+    _pull_product,
+)
 reduce_max = _reduction("reduce_max", _over("max"), _extremum_values("max"), _pull_extremum)
 reduce_min = _reduction("reduce_min", _over("min"), _extremum_values("min"), _pull_extremum)
-reduce_and = _reduction("reduce_and", lambda x, axes: np.bitwise_and.reduce(x, axis=tuple(axes)),
-                        Values(degrees=(None,), monoid="and", idempotent="and"))  # fmt: skip
-reduce_or = _reduction("reduce_or", lambda x, axes: np.bitwise_or.reduce(x, axis=tuple(axes)),
-                       Values(degrees=(None,), monoid="or", idempotent="or"))  # fmt: skip
-reduce_xor = _reduction("reduce_xor", lambda x, axes: np.bitwise_xor.reduce(x, axis=tuple(axes)),
-                        Values(degrees=(None,)))  # fmt: skip
+reduce_and = _reduction(
+    "reduce_and",
+    lambda x, axes: np.bitwise_and.reduce(x, axis=tuple(axes)),
+    Values(degrees=(None,), monoid="and", idempotent="and"),
+)
+reduce_or = _reduction(
+    "reduce_or",
+    lambda x, axes: np.bitwise_or.reduce(x, axis=tuple(axes)),
+    Values(degrees=(None,), monoid="or", idempotent="or"),
+)
+reduce_xor = _reduction(
+    "reduce_xor", lambda x, axes: np.bitwise_xor.reduce(x, axis=tuple(axes)), Values(degrees=(None,))
+)
 
 
 # --- positions of extrema: the dimension is needed whole ----------------------------------------------------------
@@ -107,10 +120,22 @@ def _index_dtype(operands: Sequence[Array], params: Params) -> Sequence[str | No
     return [params["index_dtype"]]
 
 
-argmax = declare("argmax", letters=_whole_and_gone, shape=_reduced_shape, dtype=_index_dtype,
-                 values=Values(degrees=(0,)), evaluate=_position("argmax"))  # fmt: skip
-argmin = declare("argmin", letters=_whole_and_gone, shape=_reduced_shape, dtype=_index_dtype,
-                 values=Values(degrees=(0,)), evaluate=_position("argmin"))  # fmt: skip
+argmax: Primitive = declare(
+    "argmax",
+    letters=_whole_and_gone,
+    shape=_reduced_shape,
+    dtype=_index_dtype,
+    values=Values(degrees=(0,)),
+    evaluate=_position("argmax"),
+)
+argmin: Primitive = declare(
+    "argmin",
+    letters=_whole_and_gone,
+    shape=_reduced_shape,
+    dtype=_index_dtype,
+    values=Values(degrees=(0,)),
+    evaluate=_position("argmin"),
+)
 
 
 # --- cumulative operations ----------------------------------------------------------------------------------------
@@ -153,19 +178,24 @@ def _pull_cumprod(
 
 
 def _cumulative(name: str, accumulate: Callable[..., Any], values: Values, pull: Pull | None = None) -> Primitive:
-    return declare(
-        name, letters=_along, shape=_same_shape, values=values, evaluate=_accumulated(accumulate), pull=pull
-    )
+    return declare(name, letters=_along, shape=_same_shape, values=values, evaluate=_accumulated(accumulate), pull=pull)
 
 
-cumsum = _cumulative("cumsum", lambda x, axis: np.cumsum(x, axis=axis, dtype=x.dtype), Values(jointly=frozenset({0})),
-                     _pull_cumsum)  # fmt: skip
-cumprod = _cumulative("cumprod", lambda x, axis: np.cumprod(x, axis=axis, dtype=x.dtype), Values(degrees=(None,)),
-                      _pull_cumprod)  # fmt: skip
-cummax = _cumulative("cummax", lambda x, axis: np.maximum.accumulate(x, axis=axis), Values(degrees=(1,), idempotent="max"))
-cummin = _cumulative("cummin", lambda x, axis: np.minimum.accumulate(x, axis=axis), Values(degrees=(1,), idempotent="min"))
-cumlogsumexp = _cumulative("cumlogsumexp", lambda x, axis: np.logaddexp.accumulate(x, axis=axis),
-                           Values(degrees=(None,)))  # fmt: skip
+cumsum = _cumulative(
+    "cumsum", lambda x, axis: np.cumsum(x, axis=axis, dtype=x.dtype), Values(jointly=frozenset({0})), _pull_cumsum
+)
+cumprod = _cumulative(
+    "cumprod", lambda x, axis: np.cumprod(x, axis=axis, dtype=x.dtype), Values(degrees=(None,)), _pull_cumprod
+)
+cummax = _cumulative(
+    "cummax", lambda x, axis: np.maximum.accumulate(x, axis=axis), Values(degrees=(1,), idempotent="max")
+)
+cummin = _cumulative(
+    "cummin", lambda x, axis: np.minimum.accumulate(x, axis=axis), Values(degrees=(1,), idempotent="min")
+)
+cumlogsumexp = _cumulative(
+    "cumlogsumexp", lambda x, axis: np.logaddexp.accumulate(x, axis=axis), Values(degrees=(None,))
+)
 
 
 # --- sorts --------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Any
 from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.local_sizes import capacity_axes
 from shardtypes.semantics.letters import Factors, Letters, fresh, names
-from shardtypes.semantics.primitive import Values, declare
+from shardtypes.semantics.local_sizes import capacity_axes
+from shardtypes.semantics.primitive import Primitive, Values, declare
 
 _MOVED = Values(jointly=frozenset({0}), monotone=(1,), moves=True)
 
@@ -40,7 +40,7 @@ def _of_capacity(operands: Sequence[Array], params: Params) -> frozenset[str]:
     return capacity_axes(*params["shape"])
 
 
-iota = declare(
+iota: Primitive = declare(
     "iota",
     own=_of_capacity,
     letters=lambda operands, params: Letters((), (fresh("n", len(params["shape"])),)),
@@ -82,10 +82,15 @@ def _pull_broadcast(
     return [reshape(found, new_sizes=operand.dims) if stretched else found]
 
 
-broadcast_in_dim = declare(
-    "broadcast_in_dim", own=_of_capacity, letters=_broadcast_letters, shape=_shape_given, values=_MOVED, evaluate=_broadcast,
+broadcast_in_dim: Primitive = declare(
+    "broadcast_in_dim",
+    own=_of_capacity,
+    letters=_broadcast_letters,
+    shape=_shape_given,
+    values=_MOVED,
+    evaluate=_broadcast,
     pull=_pull_broadcast,
-)  # fmt: skip
+)
 
 
 # --- reshape, squeeze, expand_dims, transpose, rev ----------------------------------------------------------------
@@ -146,7 +151,7 @@ def _pull_reshape(
     return [None if cotangent is None else reshape(cotangent, new_sizes=operands[0].dims)]
 
 
-reshape = declare(
+reshape: Primitive = declare(
     "reshape",
     letters=_reshape_letters,
     shape=lambda operands, params, letters: [tuple(params["new_sizes"])],
@@ -165,7 +170,7 @@ def _squeezed_shape(operands: Sequence[Array], params: Params, letters: Letters 
     return [tuple(size for k, size in enumerate(operands[0].dims) if k not in params["axes"])]
 
 
-squeeze = declare(
+squeeze: Primitive = declare(
     "squeeze",
     letters=_squeeze_letters,
     shape=_squeezed_shape,
@@ -192,7 +197,7 @@ def _expanded_shape(operands: Sequence[Array], params: Params, letters: Letters 
     return [tuple(sizes)]
 
 
-expand_dims = declare(
+expand_dims: Primitive = declare(
     "expand_dims",
     letters=_expand_letters,
     shape=_expanded_shape,
@@ -213,7 +218,7 @@ def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(permutation)), key=lambda k: permutation[k]))
 
 
-transpose = declare(
+transpose: Primitive = declare(
     "transpose",
     letters=_transpose_letters,
     shape=lambda operands, params, letters: [tuple(operands[0].dims[k] for k in params["permutation"])],
@@ -231,7 +236,7 @@ def _reversed_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((own,), (own,), window=moved)
 
 
-rev = declare(
+rev: Primitive = declare(
     "rev",
     letters=_reversed_letters,
     values=_MOVED,
@@ -297,7 +302,7 @@ def _pull_concatenate(
     return found
 
 
-concatenate = declare(
+concatenate: Primitive = declare(
     "concatenate",
     letters=_concatenate_letters,
     shape=_concatenated_shape,
@@ -330,13 +335,18 @@ def _padded_shape(operands: Sequence[Array], params: Params, letters: Letters | 
 
 
 def _padded(x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
-    shape = [n + low + high + max(n - 1, 0) * interior for n, (low, high, interior) in zip(x.shape, padding_config)]
-    full = [n + max(low, 0) + max(high, 0) + max(n - 1, 0) * i for n, (low, high, i) in zip(x.shape, padding_config)]
+    shape, full, places, cut = [], [], [], []
+    for size, (low, high, interior) in zip(x.shape, padding_config, strict=True):
+        between = max(size - 1, 0) * interior
+        shape.append(size + low + high + between)
+        full.append(size + max(low, 0) + max(high, 0) + between)
+        first = max(low, 0)
+        last = first + max(size - 1, 0) * (interior + 1)
+        places.append(slice(first, last + (size > 0), interior + 1))
+        cut.append(slice(max(-low, 0), max(-low, 0) + shape[-1]))
     out = np.full(full, value, x.dtype)
-    out[tuple(slice(max(low, 0), max(low, 0) + max(n - 1, 0) * (i + 1) + (n > 0), i + 1)
-              for n, (low, _, i) in zip(x.shape, padding_config))] = x  # fmt: skip
-    cut = tuple(slice(max(-low, 0), max(-low, 0) + n) for n, (low, _, _) in zip(shape, padding_config))
-    return out[cut]
+    out[tuple(places)] = x
+    return out[tuple(cut)]
 
 
 def _pull_pad(
@@ -358,7 +368,7 @@ def _pull_pad(
     return [inner, outside]
 
 
-pad = declare(
+pad: Primitive = declare(
     "pad",
     letters=_pad_letters,
     shape=_padded_shape,
@@ -392,7 +402,9 @@ def _sliced_shape(operands: Sequence[Array], params: Params, letters: Letters | 
     return [tuple(sizes)]
 
 
-def _sliced(x: Any, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None) -> Any:
+def _sliced(
+    x: Any, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None
+) -> Any:
     steps = strides or (1,) * len(start_indices)
     return x[tuple(slice(*bounds) for bounds in zip(start_indices, limit_indices, steps, strict=True))]
 
@@ -410,12 +422,18 @@ def _pull_slice(
     for k, (start, stride) in enumerate(zip(params["start_indices"], strides, strict=True)):
         size, kept = operands[0].dims[k], cotangent.dims[k]
         covered = start + (kept - 1) * stride + 1  # type: ignore[operator]  # sizes are known where gradients are taken
-        config.append((start, size - covered, stride - 1))  # type: ignore[operator]
+        config.append((start, size - covered, stride - 1))
     return [pad(cotangent, number(0.0, cotangent), padding_config=tuple(config))]
 
 
-slice_ = declare(
-    "slice", own=lambda operands, params: capacity_axes(*params["limit_indices"]), letters=_slice_letters, shape=_sliced_shape, values=_MOVED, evaluate=_sliced, pull=_pull_slice
+slice_: Primitive = declare(
+    "slice",
+    own=lambda operands, params: capacity_axes(*params["limit_indices"]),
+    letters=_slice_letters,
+    shape=_sliced_shape,
+    values=_MOVED,
+    evaluate=_sliced,
+    pull=_pull_slice,
 )
 
 
@@ -462,7 +480,7 @@ def zeros_like(array: Array) -> Array:
     return broadcast_in_dim(number(0.0, array), shape=array.dims, broadcast_dimensions=())
 
 
-dynamic_slice = declare(
+dynamic_slice: Primitive = declare(
     "dynamic_slice",
     letters=_dynamic_letters,
     shape=lambda operands, params, letters: [tuple(params["slice_sizes"])],
@@ -501,7 +519,7 @@ def _pull_update(
     return [kept, dynamic_slice(cotangent, *starts, slice_sizes=update.dims), *rest]
 
 
-dynamic_update_slice = declare(
+dynamic_update_slice: Primitive = declare(
     "dynamic_update_slice",
     letters=_update_letters,
     shape=lambda operands, params, letters: [operands[0].dims],
