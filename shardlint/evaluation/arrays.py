@@ -70,7 +70,12 @@ def _method(array: Array, name: str) -> Callable[..., Any]:
     if own is None:
         raise NotEvaluable(f"the attribute {name} of an array")
     function = own
-    return lambda *args, **kwargs: guarded(f".{name}", function, (array, *args), kwargs)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return guarded(f".{name}", function, (array, *args), kwargs)
+
+    method.__name__ = f".{name}"
+    return method
 
 
 # --- dtypes ---------------------------------------------------------------------------------------------------------

@@ -163,6 +163,16 @@ def note(path: str, place: Place, what: Any, value: Any) -> Any:
     return value if run is None or run.recorder is None else run.recorder.note(path, place, what, value)
 
 
+def note_argument(function: Any, value: Any) -> Any:
+    """Remember what a function of the program is given on each device."""
+    run = _run.get()
+    code = getattr(function, "__code__", None)
+    if run is None or run.recorder is None or code is None:
+        return value
+    line = code.co_firstlineno
+    return run.recorder.note(code.co_filename, (line, 0, line, 0), function, value)
+
+
 def note_cotangent(value: Array, cotangent: Array) -> Array:
     """Remember the cotangent of what an expression gave, where that is asked for."""
     run = _run.get()

@@ -10,7 +10,7 @@ from typing import Any
 
 from shardlint.evaluation import meshes
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import tick
+from shardlint.evaluation.guards import note_argument, tick
 from shardlint.evaluation.meshes import Mesh, Spec
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
@@ -275,7 +275,8 @@ def shard_map(
         axes = {name: (name, over.shape[name]) for name in names}
         specs = spread_prefix(in_specs, tuple(args), _is_spec)
         leaves, structure = flatten(tuple(args))
-        inner = [_entering(leaf, _spec(one), axes, checked) for leaf, one in zip(leaves, specs, strict=True)]
+        entering = [_entering(leaf, _spec(one), axes, checked) for leaf, one in zip(leaves, specs, strict=True)]
+        inner = [note_argument(f, leaf) for leaf in entering]
         with binding(axes, checked):
             result = f(*unflatten(structure, inner))
         wanted = spread_prefix(out_specs, result, _is_spec)

@@ -37,12 +37,19 @@ def _cause(culprit: Culprit, axis: str) -> str:
         )
     if step.state == "off":
         return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
-    operands = sorted({described(one.relation, axis) for one in culprit.operands}, key=lambda text: text == _OWN)
-    taken = " and ".join(operands) if operands else _OWN
+    operands = list(dict.fromkeys(described(one.relation, axis) for one in culprit.operands))
+    operands.sort(key=lambda text: text == _OWN)
+    taken = _listed(operands) if operands else _OWN
     hint = f": call lax.psum(…, {axis!r}) first" if f"a partial sum over {axis!r}" in operands else ""
     if step.value.key[0].backward:
         return f"{what} is computed from {taken}{hint}"
     return f"{what} is applied to {taken}{hint}"
+
+
+def _listed(texts: list[str]) -> str:
+    """``a, b and c``."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _factor(step: Step) -> str:

@@ -158,7 +158,7 @@ def apply(primitive: Primitive, operands: Sequence[Array], params: Params) -> tu
     shapes = _shapes(primitive, operands, params, letters, count)
     kinds = primitive.dtype(operands, params)
     relations = _relations(primitive, operands, params, letters, count)
-    values = _values(primitive, operands, params, count)
+    values = _values(primitive, operands, params, shapes)
     varying = _varying(primitive, operands, params)
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
@@ -243,8 +243,17 @@ def evaluating() -> bool:
     return _evaluating.get()
 
 
-def _values(primitive: Primitive, operands: Sequence[Array], params: Params, count: int) -> Sequence[Any]:
+MOST = 100_000_000
+"""Arrays of more entries are not computed."""
+
+
+def _values(
+    primitive: Primitive, operands: Sequence[Array], params: Params, shapes: Sequence[tuple[Dim, ...] | None]
+) -> Sequence[Any]:
+    count = len(shapes)
     if not _evaluating.get() or any(operand.value is None for operand in operands):
+        return [None] * count
+    if any(_entries(shape) > MOST for shape in shapes):
         return [None] * count
     from shardtypes.semantics.simulated import on_devices
 
