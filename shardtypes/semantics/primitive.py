@@ -269,6 +269,10 @@ def _values(
     return on_devices(evaluate, values, count)
 
 
+def _entries(shape: tuple[Dim, ...] | None) -> int:
+    return math.prod(size for size in shape or () if isinstance(size, int))
+
+
 def _recorded(primitive: Primitive, operands: Sequence[Array], params: Params, results: Sequence[Array]) -> list[Array]:
     """The results, which remember how they were computed."""
 
