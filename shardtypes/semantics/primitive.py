@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -270,7 +271,7 @@ def _values(
 
 
 def _entries(shape: tuple[Dim, ...] | None) -> int:
-    return math.prod(size for size in shape or () if isinstance(size, int))
+    return math.prod(int(size) for size in shape or () if isinstance(size, int))
 
 
 def _recorded(primitive: Primitive, operands: Sequence[Array], params: Params, results: Sequence[Array]) -> list[Array]:
