@@ -18,7 +18,7 @@ from shardlint.evaluation.guards import Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Recorder
 from shardlint.evaluation.relations import close
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import Structure, flatten
 
@@ -91,6 +91,8 @@ class Program:
                     self.entry(world)
             except NotEvaluable as error:
                 reason = error.reason
+            except NotConcrete:
+                reason = "a number that differs between devices, or is not known"
             except Exception as error:  # noqa: BLE001 - whatever the program raises
                 reason = f"{type(error).__name__}: {error}"
         return Outcome(tuple(regions), machine, recorder, world.met, reason)

@@ -24,6 +24,7 @@ from shardlint.evaluation import (
 )
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.outside import Outside, attribute
+from shardtypes.semantics.array import NotConcrete
 
 _ROOMS = (
     array_annotations,
@@ -148,7 +149,7 @@ class World:
                 exec(statement.code, names)
             except OutOfBudget:
                 raise
-            except (NotEvaluable, Exception) as error:  # noqa: BLE001 - whatever the program raises
+            except (NotEvaluable, NotConcrete, Exception) as error:  # noqa: BLE001 - whatever the program raises
                 reason = error.reason if isinstance(error, NotEvaluable) else f"{type(error).__name__}: {error}"
                 names.update({name: Missing(name, reason) for name in statement.names if name not in names})
 

@@ -232,8 +232,9 @@ class Node:
     count: int = 1
 
 
-class NotConcrete(Exception):
-    """Raised where a program needs numbers that are not known, or that differ between devices."""
+class NotConcrete(BaseException):
+    """Raised where a program needs numbers that are not known, or that differ between devices. No ``except Exception``
+    of the program takes it for an error of its own."""
 
 
 class UnknownRank(Exception):
