@@ -61,6 +61,7 @@ class Config:
     respect_gitignore: bool = True
     jax_version: Version | None = None
     project: bool = False
+    evaluate: bool = True
 
     @property
     def jax(self) -> Version:
@@ -74,7 +75,9 @@ class Config:
     @property
     def analysis_key(self) -> str:
         """What the engine's result depends on (not what is shown of it)."""
-        return repr((sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes, self.jax))
+        return repr(
+            (sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes, self.jax, self.evaluate)
+        )
 
 
 def find(start: Path) -> Config:
@@ -228,6 +231,7 @@ _READERS: Mapping[str, Callable[[str, object], object]] = {
     "extend-exclude": _strings,
     "force-exclude": _flag,
     "respect-gitignore": _flag,
+    "evaluate": _flag,
     "src": _strings,
     "jobs": _jobs,
     "cache-dir": _string,

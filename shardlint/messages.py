@@ -175,6 +175,11 @@ def too_deep_to_follow(path: str) -> str:
     return f"{_NESTED}all of {path}"
 
 
+def not_compared(path: str, reason: str) -> str:
+    """A gap: a program, or an axis of its mesh, that was not compared with itself on other numbers of devices."""
+    return f"not run on other numbers of devices: {path}: {reason}"
+
+
 def nested(path: str) -> str:
     """A gap: what lies below many levels of one expression."""
     return f"{_NESTED}an expression of {path}"

@@ -26,7 +26,7 @@ RULES_PARAMETERS = {
 #: They make axes implicit, or explicit, for a function that they are given.
 AXES_SWITCHES = frozenset({"auto_axes", "explicit_axes"})
 #: They run a function on every device.
-MAPPINGS = frozenset({"pmap", "shard_map", "typed_shard_map"})
+MAPPINGS = frozenset({"pmap", "shard_map", "smap", "typed_shard_map"})
 
 
 @frozen

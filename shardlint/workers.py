@@ -191,9 +191,19 @@ def _analysed(name: str, state: State) -> Found:
     state.project.read.clear()
     module = state.project.modules[name]
     found = found_in(state.project, module, state.sources, state.config, state.show_types)
+    found = _with_evaluation(found, module, state)
     nested = sum(isinstance(node, ir.Opaque) and node.what == NESTED for node in walk(module.body, _OPAQUE))
     gap = (messages.nested(module.path), nested)
     return replace(found, gaps=(*found.gaps, gap)) if nested else found
+
+
+def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
+    """What is found by running the file in numbers, too, if it is a program."""
+    if not state.config.evaluate or b"__main__" not in state.sources[module.name][0]:
+        return found
+    from shardlint.evaluation.findings import with_findings  # takes its time to import
+
+    return with_findings(found, state.project, module, state.sources, state.config)
 
 
 _OPAQUE: frozenset[type[ir.Node]] = frozenset({ir.Opaque})

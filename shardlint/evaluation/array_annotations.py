@@ -1,0 +1,190 @@
+"""shardtypes' own names in guarded code: array types, classes of them, and what follows from signatures."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+from shardlint.evaluation import guarded_code, meshes
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import MARK, NAMES, is_users
+from shardlint.evaluation.mapping import shard_map
+from shardlint.evaluation.meshes import Sharding, Spec
+from shardlint.evaluation.outside import Outside, provide
+from shardtypes.lang import parse
+
+_DTYPES = """bool_ bf16 f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 c64 c128 key floating integer signed unsigned
+complexfloating inexact number anydtype""".split()
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """``f32['B/d M']``."""
+
+    text: str
+
+    def axes(self) -> list[tuple[str, ...]]:
+        """The mesh axes of each dimension."""
+        return [tuple(dim.axes) for dim in parse(self.text).dims]
+
+    def __or__(self, other: Any) -> ArrayType:
+        return self
+
+    __ror__ = __or__
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """``Array['layers', T]``: a type with dimensions in front."""
+
+    text: str
+    inner: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.inner(*args, **kwargs)
+
+    def axes(self) -> list[tuple[str, ...]]:
+        return [tuple(dim.axes) for dim in parse(self.text).dims]
+
+
+for _cls in (ArrayType, Stacked):
+    setattr(_cls, MARK, True)
+
+
+def _typed(text: Any) -> ArrayType:
+    return ArrayType(text.decode() if isinstance(text, bytes) else str(text))
+
+
+for _name in _DTYPES:
+    provide(f"shardtypes.{_name}[]")(_typed)
+
+
+@provide("shardtypes.Array[]")
+def _stacked(item: tuple[Any, Any]) -> Any:
+    text, inner = item
+    return Stacked(text.decode() if isinstance(text, bytes) else str(text), inner)
+
+
+# --- annotations are text; they are read in the module that they stand in ---------------------------------------------
+
+
+def resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    """What an annotation's text means. Raises NotEvaluable."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        tree = ast.parse(annotation, mode="eval")
+        guarded = ast.fix_missing_locations(guarded_code.expression(tree))
+        return eval(compile(guarded, "annotation", "eval"), names)
+    except (SyntaxError, NameError, TypeError, AttributeError) as error:
+        raise NotEvaluable(f"the annotation {annotation}") from error
+
+
+def specs_of(kind: Any, prefix: Sequence[tuple[str, ...]] = ()) -> Any:
+    """The tree of specs of a type: one for each array in it."""
+    if isinstance(kind, ArrayType):
+        return Spec(*[axes if len(axes) != 1 else axes[0] for axes in (*prefix, *kind.axes())])
+    if isinstance(kind, Stacked):
+        return specs_of(kind.inner, (*prefix, *kind.axes()))
+    if isinstance(kind, type) and is_users(kind) and is_dataclass(kind):
+        found = {name: specs_of(kind_, prefix) for name, kind_ in _fields(kind).items()}
+        made = object.__new__(kind)
+        for name, value in found.items():
+            object.__setattr__(made, name, value)
+        return made
+    if isinstance(kind, types.GenericAlias) and kind.__origin__ is tuple:
+        return tuple(specs_of(one, prefix) for one in kind.__args__)
+    if isinstance(kind, Outside) and kind.qualname in ("typing.Any", "jax.Array"):
+        return Spec()
+    raise NotEvaluable("the specs of a type")
+
+
+def _fields(cls: type) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        names = base.__dict__.get(NAMES, {})
+        texts = inspect.get_annotations(base)
+        found.update({name: resolved(text, names) for name, text in texts.items()})
+    return found
+
+
+def names_of(function: Any) -> dict[str, Any]:
+    """The names that a function's annotations may use."""
+    inner = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    if not isinstance(inner, types.FunctionType):
+        raise NotEvaluable("the signature of something that is no function")
+    cells = zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True)
+    return {**inner.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+
+
+@provide("shardtypes.typed_shard_map")
+@provide("shardlib.shardtypes.typed_shard_map")
+def typed_shard_map(
+    f: Any = None, *, mesh: Any = None, check_rep: bool = True, check_vma: bool = True, **options: Any
+) -> Any:
+    if f is None:
+        return functools.partial(typed_shard_map, mesh=mesh, check_rep=check_rep, check_vma=check_vma)
+    names = names_of(f)
+    inner = f
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        annotations = inner.__annotations__
+        parameters = inner.__code__.co_varnames[: inner.__code__.co_argcount]
+        given = {**dict(zip(parameters, args, strict=False)), **kwargs}
+        moving = {name: value for name, value in given.items() if not isinstance(value, (int, float, str, bool))}
+        specs = tuple(specs_of(resolved(annotations.get(name, "?"), names)) for name in moving)
+        results = specs_of(resolved(annotations.get("return", "?"), names))
+        static = {name: value for name, value in given.items() if name not in moving}
+
+        def body(*values: Any) -> Any:
+            return inner(**dict(zip(moving, values, strict=True)), **static)
+
+        body.__name__ = inner.__name__
+        over = shard_map(body, mesh, specs, results, check_vma=check_vma and check_rep)
+        return over(*moving.values())
+
+    mapped.__name__ = inner.__name__
+    mapped.__wrapped__ = inner  # type: ignore[attr-defined]  # for whoever asks for the signature
+    return mapped
+
+
+@provide("shardtypes.make_partition_specs")
+def make_partition_specs(kind: Any) -> Any:
+    return specs_of(kind)
+
+
+@provide("shardtypes.make_shardings")
+def make_shardings(kind: Any) -> Any:
+    from shardtypes.semantics.trees import map_leaves
+
+    return map_leaves(lambda spec: Sharding(meshes.current(), spec), specs_of(kind), is_leaf=_is_spec)
+
+
+def _is_spec(value: Any) -> bool:
+    return isinstance(value, Spec)
+
+
+@provide("shardtypes.shard")
+def _shard(x: Any, *rest: Any, **options: Any) -> Any:
+    return x
+
+
+@provide("shardtypes.check")
+def _check(*args: Any) -> None:
+    """Shapes are checked elsewhere."""
+
+
+@provide("shardtypes.is_fully_sharded")
+def _is_fully_sharded(spec: Spec) -> bool:
+    mesh = meshes.current()
+    if mesh is None:
+        raise NotEvaluable("the mesh in force")
+    used = {name for names in spec.axes(len(spec)) for name in names}
+    return used >= set(mesh.axis_names)

@@ -1,0 +1,212 @@
+"""Is what a program computes on many devices what it computes on one? Decided in numbers, by running it on both.
+
+Every mapped function that is called gives its results on each mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shardlint.evaluation import mapping, meshes, modules
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import Run, running
+from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.recording import Recorder
+from shardlint.evaluation.relations import close
+from shardtypes.semantics.array import Array, NotConcrete
+from shardtypes.semantics.primitive import evaluation
+from shardtypes.semantics.trees import Structure, flatten
+
+STOPPED = "stopped at the first mapped function"
+Stop = Callable[[list[Region]], bool]
+Entry = Callable[[modules.World], Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run: the mapped functions that were called, in order; ``written`` are the numbers in the program's text that
+    it came by; ``reason`` says why it ended early."""
+
+    regions: tuple[Region, ...]
+    machine: meshes.Machine
+    recorder: Recorder | None
+    written: Mapping[modules.Where, int]
+    reason: str = ""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The axes of all meshes that were made."""
+        meshes = self.machine.made
+        return {name: int(size) for mesh in meshes for name, size in zip(mesh.axis_names, mesh.sizes, strict=True)}
+
+    @property
+    def devices_used(self) -> int:
+        """How many devices the largest mesh has."""
+        return max((mesh.size for mesh in self.machine.made), default=1)
+
+    @property
+    def reached(self) -> bool:
+        """Whether a function was mapped over devices."""
+        return bool(self.regions) or self.reason == STOPPED
+
+    def origin(self, axis: str) -> modules.Where | None:
+        """Where the size of an axis is written, if it is and was not computed."""
+        for mesh in self.machine.made:
+            for name, size in zip(mesh.axis_names, mesh.sizes, strict=True):
+                if name == axis:
+                    return size.where if isinstance(size, modules.Written) else None
+        return None
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is run: the sources, and where it begins."""
+
+    find: modules.Find
+    entry: Entry
+    steps: int
+
+    def run(
+        self,
+        devices: int,
+        literals: Mapping[modules.Where, int] | None = None,
+        record: bool = False,
+        until: Stop | None = None,
+    ) -> Outcome:
+        """Run it on so many devices, with other values for some numbers that are written in it, up to the first call of
+        a mapped function after which ``until`` says so."""
+        machine = meshes.Machine(devices)
+        regions: list[Region] = []
+        world = modules.World(self.find, literals)
+        recorder = Recorder() if record else None
+        reason = ""
+        with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), observed(regions, until):
+            try:
+                with np.errstate(all="ignore"):
+                    self.entry(world)
+            except NotEvaluable as error:
+                reason = error.reason
+            except NotConcrete:
+                reason = "a number that differs between devices, or is not known"
+            except Exception as error:  # noqa: BLE001 - whatever the program raises
+                reason = f"{type(error).__name__}: {error}"
+        return Outcome(tuple(regions), machine, recorder, world.met, reason)
+
+
+@contextmanager
+def observed(regions: list[Region], until: Stop | None) -> Iterator[None]:
+    """Collect the regions that are run in the block."""
+
+    def observe(region: Region) -> None:
+        regions.append(region)
+        if until is not None and until(regions):
+            raise NotEvaluable(STOPPED)
+
+    mapping.observers.append(observe)
+    try:
+        yield
+    finally:
+        mapping.observers.pop()
+
+
+def differs_from(other: Outcome) -> Stop:
+    """Stop where a run gives something else than another did."""
+
+    def until(regions: list[Region]) -> bool:
+        number = len(regions) - 1
+        return number >= len(other.regions) or compared(regions[number], other.regions[number]) is not None
+
+    return until
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An entry in which two values differ that should be the same: ``path`` leads to the array in a tree."""
+
+    path: str
+    index: tuple[int, ...]
+    first: float
+    second: float
+
+
+@dataclass(frozen=True)
+class Incomparable:
+    """Why two values cannot be compared."""
+
+    reason: str
+
+
+def paths_of(structure: Structure, path: str = "") -> list[str]:
+    """The keys to each leaf. Two runs have classes of their own, so kinds of nodes are not compared."""
+    if structure.kind is None:
+        return [path]
+    rows = zip(structure.keys, structure.children, strict=True)
+    return [one for key, child in rows for one in paths_of(child, f"{path}.{key}" if path else str(key))]
+
+
+def numbers_of(leaf: Any) -> Any:
+    """The numbers of an array that all devices hold; None for one that differs between them, or is not known."""
+    if isinstance(leaf, Array):
+        return None if leaf.value is None or leaf.value.axes else leaf.value.at({})
+    return np.asarray(leaf) if isinstance(leaf, (int, float, np.ndarray, np.generic)) else None
+
+
+def differences(first: Any, second: Any) -> list[Difference] | Incomparable:
+    """Where two trees differ: the entry of each array that is furthest apart."""
+    a, structure = flatten(first)
+    b, other = flatten(second)
+    if paths_of(structure) != paths_of(other):
+        return Incomparable("values of different structure")
+    found = []
+    for path, one, two in zip(paths_of(structure), a, b, strict=True):
+        x, y = numbers_of(one), numbers_of(two)
+        if x is None or y is None:
+            return Incomparable(f"no numbers at {path}")
+        if x.shape != y.shape:
+            return Incomparable(f"shapes {x.shape} and {y.shape} at {path}")
+        index = _apart(x, y)
+        if index is not None:
+            found.append(Difference(path, index, complex(x[index]).real, complex(y[index]).real))
+    return found
+
+
+def _apart(x: Any, y: Any) -> tuple[int, ...] | None:
+    """Where two arrays are furthest apart, if they differ."""
+    if x.dtype.kind not in "fc":
+        unequal = np.argwhere(x != y)
+        return tuple(int(i) for i in unequal[0]) if len(unequal) else None
+    near = close(x, y)
+    if np.all(near):
+        return None
+    distance = np.where(near, 0, np.nan_to_num(np.abs(x - y), nan=np.inf))
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(distance)), distance.shape))
+
+
+def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference] | Incomparable | None:
+    """The first call of a mapped function that was given the same in both runs, or computed from the same, and gives
+    something else."""
+    for number, (region, twin) in enumerate(zip(one.regions, other.regions, strict=False)):
+        found = compared(region, twin)
+        if isinstance(found, Difference):
+            return number, found
+        if found is not None:
+            return found
+    if len(one.regions) != len(other.regions):
+        return Incomparable(one.reason or other.reason or "another number of mapped functions is called")
+    return None
+
+
+def compared(region: Region, twin: Region) -> Difference | Incomparable | None:
+    """The first difference between two calls of a mapped function: of their results, else of what they are given."""
+    for first, second in ((region.results, twin.results), (region.arguments, twin.arguments)):
+        found = differences(first, second)
+        if isinstance(found, Incomparable):
+            return found
+        if found:
+            return found[0]
+    return None

@@ -1,0 +1,185 @@
+"""``scan``, ``cond``, loops, and functions that change nothing of what a function computes, in guarded code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import tick
+from shardlint.evaluation.outside import provide
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import asarray, cast, int_of, like
+from shardtypes.semantics.lowerings.elementwise import where
+from shardtypes.semantics.lowerings.joining import concatenate, stack
+from shardtypes.semantics.lowerings.shapes import flip, moveaxis
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.trees import flatten, map_leaves, unflatten
+
+
+def _transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
+    """The function itself; used with options only, a decorator."""
+    if fun is None:
+        return lambda function: function
+    return fun
+
+
+for _name in """jax.jit equinox.filter_jit jax.checkpoint equinox.filter_checkpoint jax.named_call
+                jax.custom_batching.custom_vmap shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped
+                beartype.beartype shardtypes.scope flax.linen.compact chex.assert_max_traces
+                jax.ensure_compile_time_eval
+                jax.sharding.auto_axes jax.sharding.explicit_axes""".split():
+    provide(_name)(_transparent)
+
+
+@provide("jaxtyping.jaxtyped")
+def _jaxtyped(fun: Any = None, **options: Any) -> Any:
+    return _transparent(fun)
+
+
+def _sliced(tree: Any, i: int) -> Any:
+    return map_leaves(lambda leaf: asarray(leaf)[i], tree)
+
+
+def _stacked(rows: Sequence[Any], axis: int = 0) -> Any:
+    return map_leaves(lambda *leaves: stack([asarray(leaf) for leaf in leaves], axis), rows[0], *rows[1:])
+
+
+def _length(xs: Any, length: Any) -> int:
+    sizes = {int(asarray(leaf).dims[0]) for leaf in flatten(xs)[0]}  # type: ignore[arg-type]  # numbers
+    if length is not None:
+        sizes.add(int_of(length))
+    if len(sizes) != 1:
+        raise ValueError(f"a scan over sizes {sorted(sizes)}")
+    return sizes.pop()
+
+
+def _kept(before: Any, after: Any) -> Any:
+    """The carry, whose shapes and dtypes must not change."""
+    first, structure = flatten(before)
+    second, other = flatten(after)
+    if structure != other:
+        raise TypeError("the carry of a loop changes its structure")
+    made = []
+    for old, new in zip(first, second, strict=True):
+        a, b = asarray(old), asarray(new)
+        if a.dims != b.dims:
+            raise TypeError("the carry of a loop changes its shape")
+        made.append(b if b.dtype == a.dtype or a.weak else cast(b, a.dtype or "float32"))
+    return unflatten(structure, made)
+
+
+@provide("jax.lax.scan")
+def scan(f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, **options: Any) -> Any:
+    count = _length(xs, length)
+    if not count:
+        raise NotEvaluable("a scan over nothing")
+    carry, rows = map_leaves(asarray, init), []
+    for i in reversed(range(count)) if reverse else range(count):
+        tick(10)
+        after, row = f(carry, _sliced(xs, i))
+        carry = _kept(carry, after)
+        rows.append(row)
+    if reverse:
+        rows.reverse()
+    return carry, _stacked(rows)
+
+
+@provide("jax.lax.map")
+def lax_map(f: Any, xs: Any, **options: Any) -> Any:
+    return _stacked([f(_sliced(xs, i)) for i in range(_length(xs, None)) if tick(10)])
+
+
+@provide("jax.lax.fori_loop")
+def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any, **options: Any) -> Any:
+    carry = map_leaves(asarray, init_val)
+    for i in range(int_of(lower), int_of(upper)):
+        tick(10)
+        carry = _kept(carry, body_fun(asarray(i), carry))
+    return carry
+
+
+def _same_everywhere(predicate: Array) -> bool:
+    return predicate.value is not None and not predicate.value.axes
+
+
+@provide("jax.lax.while_loop")
+def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
+    carry = map_leaves(asarray, init_val)
+    while True:
+        tick(10)
+        goes_on = asarray(cond_fun(carry))
+        if goes_on.value is None:
+            raise NotEvaluable("a loop whose end is not known")
+        if _same_everywhere(goes_on):
+            if not bool(goes_on):
+                return carry
+            carry = _kept(carry, body_fun(carry))
+            continue
+        if not any(bool(part) for part in goes_on.value.parts):
+            return carry
+        after = _kept(carry, body_fun(carry))
+        carry = map_leaves(functools.partial(where, goes_on), after, carry)
+
+
+def _chosen(index: Array, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+    if _same_everywhere(index):
+        at = min(max(int(index), 0), len(branches) - 1)
+        return map_leaves(asarray, branches[at](*operands))
+    results = [branch(*operands) for branch in branches]
+    which = e.clamp(like(0, index), index, like(len(branches) - 1, index))
+
+    def select(*leaves: Any) -> Array:
+        arrays = [asarray(leaf) for leaf in leaves]
+        found = arrays[0]
+        for i, array in enumerate(arrays[1:], start=1):
+            found = where(e.eq(which, like(i, which)), array, found)
+        return found
+
+    return map_leaves(select, results[0], *results[1:])
+
+
+@provide("jax.lax.cond")
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None, **options: Any) -> Any:
+    if not callable(false_fun):  # the form with an operand for each branch
+        first, second = (true_fun, false_fun), operands
+        return cond(pred, lambda: first[1](first[0]), lambda: second[1](second[0]))
+    given = operands if operand is None else (operand,)
+    index = cast(asarray(pred) != 0 if asarray(pred).dtype != "bool" else asarray(pred), "int32")
+    return _chosen(index, [false_fun, true_fun], given)
+
+
+@provide("jax.lax.switch")
+def switch(index: Any, branches: Sequence[Any], *operands: Any, operand: Any = None, **options: Any) -> Any:
+    return _chosen(asarray(index), list(branches), operands if operand is None else (operand,))
+
+
+@provide("jax.lax.associative_scan")
+def associative_scan(fn: Any, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    front = map_leaves(lambda leaf: moveaxis(leaf, axis, 0), elems)
+    turned = map_leaves(lambda leaf: flip(leaf, 0), front) if reverse else front
+    count = _length(turned, None)
+
+    def row(i: int) -> Any:
+        return map_leaves(lambda leaf: moveaxis(leaf[i : i + 1], 0, axis), turned)
+
+    rows = [row(0)]
+    for i in range(1, count):
+        tick(10)
+        rows.append(fn(rows[-1], row(i)))
+    joined = map_leaves(lambda *leaves: concatenate(list(leaves), axis), rows[0], *rows[1:])
+    return map_leaves(lambda leaf: flip(leaf, axis), joined) if reverse else joined
+
+
+@provide("jax.eval_shape")
+def eval_shape(fun: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a function gives, for its shapes: its numbers are there as well."""
+    from shardlint.evaluation.arrays import zeros_of
+
+    return fun(*map_leaves(zeros_of, args), **map_leaves(zeros_of, kwargs))
+
+
+@provide("jax.numpy.vectorize")
+def vectorize(pyfunc: Any, **options: Any) -> Any:
+    raise NotEvaluable("jnp.vectorize")

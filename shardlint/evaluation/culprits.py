@@ -1,0 +1,154 @@
+"""Where a program departs from what it computes on another number of devices.
+
+Two runs are laid side by side. Over the axis on which they have different numbers of devices, what an expression gave
+is
+a copy, a shard or a partial result of the same value in both, perhaps off by a power of the number of devices. The
+culprit is the expression after which it is none of these, though what it was computed from is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from shardlint.evaluation import relations
+from shardlint.evaluation.recording import Recorded, Recorder
+from shardtypes.semantics.relation import Relation
+
+State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
+"""A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one expression gave, and the relation that holds of it; of several that hold, the plainest."""
+
+    value: Recorded
+    state: State
+    relation: Relation | None
+
+    @property
+    def power(self) -> Fraction | int:
+        return 0 if self.relation is None else self.relation.power
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """The expression at which the runs part; ``operands`` are what it was computed from. ``begun`` is where a factor
+    came in that this expression should have taken out."""
+
+    step: Step
+    operands: tuple[Step, ...]
+    begun: Step | None = None
+
+
+class Trace:
+    """Two runs of one program: with a larger and with a smaller number of devices along an axis."""
+
+    def __init__(self, many: Recorder, few: Recorder, axis: str, counts: tuple[int, int]) -> None:
+        self.many = many
+        self.axis = axis
+        self.counts = counts
+        self._twins = {one.key: one for one in few.values if many.met[one.key[0]] == few.met[one.key[0]]}
+        self._steps: dict[int, Step] = {}
+        self._choosing: dict[int, bool] = {}
+
+    def step(self, number: int) -> Step:
+        """One recorded value, compared."""
+        found = self._steps.get(number)
+        if found is None:
+            found = self._steps[number] = self._compared(self.many.values[number])
+        return found
+
+    def _compared(self, one: Recorded) -> Step:
+        twin = self._twins.get(one.key)
+        held = None if twin is None else relations.found(one.array, twin.array, self.axis, self.counts)
+        if held is None:
+            return Step(one, "unknown", None)
+        if not held:
+            return Step(one, "lost", None)
+        # What all devices have alike is a partial sum of what is too large; so the first of all is the plainest.
+        alike = [relation for relation in held if relation.kind in ("zero", "same")]
+        plainest = min(alike or held, key=lambda relation: abs(Fraction(relation.power)))
+        return Step(one, "holds" if plainest.power == 0 else "off", plainest)
+
+    def before(self, step: Step) -> tuple[Step, ...]:
+        """What a value was computed from; where that cannot be compared, what it was computed from in turn."""
+        found: dict[int, Step] = {}
+        waiting = list(step.value.sources)
+        while waiting:
+            one = self.step(waiting.pop())
+            if one.state != "unknown":
+                found[one.value.number] = one
+            elif one.value.number not in found:
+                waiting.extend(one.value.sources)
+        return tuple(found[number] for number in sorted(found))
+
+    def culprit(self, sources: Iterable[int]) -> Culprit | None:
+        """The first expression that led to a value and at which the runs part, if it can be told."""
+        lost = self._lost(sources)
+        for choosing in (False, True):
+            for step in lost:
+                operands = self.before(step)
+                if self._is_choice(step, operands) is choosing and self._is_first(step, operands):
+                    return self._completed(step, lost) or Culprit(step, operands)
+        return None
+
+    def _completed(self, step: Step, lost: list[Step]) -> Culprit | None:
+        """Where a partial result that is off by a factor, as a mean of each device's own examples is, was completed in
+        a way that leaves the factor in."""
+        if step.state != "off" or step.relation is None or step.relation.kind != "part":
+            return None
+        for later in lost:
+            operands = self.before(later)
+            if later.state == "off" and later.relation is not None and later.relation.kind == "same":
+                if any(
+                    one.state == "off" and one.relation is not None and one.relation.kind == "part" for one in operands
+                ):
+                    return Culprit(later, operands, step)
+        return None
+
+    def _lost(self, sources: Iterable[int]) -> list[Step]:
+        """What led to a value and is not the same in both runs, in the order in which it was computed."""
+        seen: set[int] = set()
+        found: list[Step] = []
+        waiting = list(sources)
+        while waiting:
+            number = waiting.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            step = self.step(number)
+            if step.state == "holds":
+                continue
+            if step.state != "unknown":
+                found.append(step)
+            waiting.extend(step.value.sources)
+        return sorted(found, key=lambda step: step.value.number)
+
+    def _is_first(self, step: Step, operands: tuple[Step, ...]) -> bool:
+        """Whether all that a value was computed from is the same in both runs, but for indices and masks."""
+        telling = [one for one in operands if not self._only_chooses(one.value.number)]
+        return all(one.state == "holds" for one in telling) and (bool(telling) or step.state == "off")
+
+    def _is_choice(self, step: Step, operands: tuple[Step, ...]) -> bool:
+        """Whether a step only computes where to look. What is chosen by values that hold (``argmax``) is no such."""
+        chosen = any(_is_number(one) and one.state == "holds" for one in operands)
+        return self._only_chooses(step.value.number) and not chosen
+
+    def _only_chooses(self, number: int) -> bool:
+        """Whether a value is an index or a mask, or was computed from such alone: it may be of each device's own."""
+        known = self._choosing.get(number)
+        if known is None:
+            value = self.many.values[number]
+            whole = not _is_number(self.step(number))
+            known = whole or all(self._only_chooses(source) for source in value.sources)
+            known = self._choosing[number] = known and self.step(number).state != "holds"
+        return known
+
+
+def _is_number(step: Step) -> bool:
+    """Whether a value is no integer and no boolean."""
+    return (step.value.array.dtype or "").startswith(("float", "bfloat", "complex"))

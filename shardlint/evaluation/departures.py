@@ -1,0 +1,187 @@
+"""A program against itself on another number of devices: whether its mapped functions give the same results, and if
+not, from which expression on.
+
+The size of one mesh axis is changed where the program says it, so that whatever else follows from that number changes
+with it. A right program gives the same results. What it means to be each device's own (keys folded with
+``axis_index``, capacities of local sizes) is known by construction, and never reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from shardlint.evaluation.comparison import (
+    Difference,
+    Incomparable,
+    Outcome,
+    Program,
+    differs_from,
+    first_difference,
+    paths_of,
+)
+from shardlint.evaluation.culprits import Culprit, Step, Trace
+from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.modules import Where
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.trees import flatten
+
+DEVICES = 8  # that a program finds if it asks
+MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A result of a mapped function that depends on the number of devices along an axis.
+
+    ``path`` leads to the array in the results; the two numbers of ``difference`` are its entry with the first and with
+    the second of ``counts`` devices.
+    """
+
+    axis: str
+    counts: tuple[int, int]
+    function: str
+    difference: Difference
+    culprit: Culprit
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
+    not."""
+
+    departures: tuple[Departure, ...] = ()
+    compared: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run starts from."""
+
+    devices: int
+    literals: Mapping[Where, int]
+
+
+def judge(program: Program) -> Judgement:
+    """Compare a program with itself on other numbers of devices."""
+    first = program.run(DEVICES, until=bool)
+    axes = [axis for axis, size in first.sizes.items() if size > 1]
+    if not axes or not first.reached:
+        return Judgement(reasons=(first.reason or "nothing is mapped over devices",))
+    declared = program.run(DEVICES)
+    found: list[Departure] = []
+    compared: list[str] = []
+    reasons: list[str] = []
+    for axis in axes:
+        other = _other(program, declared, axis)
+        if isinstance(other, str):
+            reasons.append(f"{axis}: {other}")
+            continue
+        compared.append(axis)
+        departure = _departure(program, declared, other, axis)
+        if departure is not None:
+            found.append(departure)
+    return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons))
+
+
+# --- other numbers of devices ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Other:
+    """The program with another number of devices along an axis."""
+
+    setting: Setting
+    outcome: Outcome
+    differs: bool
+
+
+def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
+    """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
+    reason = "its size cannot be changed"
+    for setting in _settings(declared, axis):
+        outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
+        if {name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)} != {axis}:
+            continue
+        difference = first_difference(declared, outcome)
+        if outcome.regions and not isinstance(difference, Incomparable):
+            return _Other(setting, outcome, difference is not None)
+        reason = outcome.reason or (difference.reason if isinstance(difference, Incomparable) else reason)
+    return reason
+
+
+def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
+    """What to change for another size. One device comes last: for that, programs may take another way."""
+    size = declared.sizes[axis]
+    where = declared.origin(axis)
+    for other in (*((size // 2,) if size > 2 and size % 2 == 0 else ()), 2 * size, 1):
+        devices = DEVICES * other // size
+        if where is None:
+            yield Setting(devices, {})
+        else:
+            yield Setting(max(devices, 1), {where: other})
+            yield Setting(DEVICES, {where: other})
+
+
+def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> bool:
+    """Whether the program agrees with itself if another number in its text stands for the size of the mesh too."""
+    size, new = declared.sizes[axis], other.outcome.sizes[axis]
+    whole, fewer = declared.devices_used, other.outcome.devices_used
+    numbers = [(where, new) for where, value in declared.written.items() if value == size]
+    numbers += [(where, fewer) for where, value in declared.written.items() if value == whole != size]
+    tried = [(where, value) for where, value in numbers if where not in other.setting.literals]
+    for where, value in tried[:MOST_NUMBERS]:
+        literals = {**other.setting.literals, where: value}
+        outcome = program.run(other.setting.devices, literals, until=differs_from(declared))
+        if len(outcome.regions) == len(declared.regions) and first_difference(declared, outcome) is None:
+            return True
+    return False
+
+
+# --- where it departs -----------------------------------------------------------------------------------------------
+
+
+def _departure(program: Program, declared: Outcome, other: _Other, axis: str) -> Departure | None:
+    if not other.differs:
+        return None
+    few = program.run(other.setting.devices, other.setting.literals, record=True, until=differs_from(declared))
+    many = program.run(DEVICES, record=True, until=lambda regions: len(regions) == len(few.regions))
+    found = first_difference(many, few)
+    if found is None or isinstance(found, Incomparable):
+        return None
+    number, difference = found
+    counts = many.sizes[axis], few.sizes[axis]
+    culprit = _culprit(many, few, many.regions[number], difference, axis, counts)
+    if culprit is None or _is_meant(program, declared, other, axis):
+        return None
+    name = getattr(many.regions[number].function, "__name__", "the mapped function")
+    return Departure(axis, counts, name, difference, culprit)
+
+
+def _culprit(
+    many: Outcome, few: Outcome, region: Region, difference: Difference, axis: str, counts: tuple[int, int]
+) -> Culprit | None:
+    results = region.places[0]
+    leaves, structure = flatten(results)
+    leaf = dict(zip(paths_of(structure), leaves, strict=True)).get(difference.path)
+    if not isinstance(leaf, Array) or axis in leaf.own or many.recorder is None or few.recorder is None:
+        return None
+    trace = Trace(many.recorder, few.recorder, axis, counts)
+    found = trace.culprit(leaf.sources)
+    if found is None and len(leaf.sources) == 1:
+        (last,) = leaf.sources
+        step: Step = trace.step(last)
+        if step.relation is not None and step.relation.kind in ("part", "split"):
+            return Culprit(step, ())
+    return found
+
+
+def _without_repeats(found: list[Departure]) -> Iterator[Departure]:
+    """One departure for each place."""
+    seen = set()
+    for one in found:
+        where = one.culprit.step.value.key[0]
+        if where not in seen:
+            seen.add(where)
+            yield one

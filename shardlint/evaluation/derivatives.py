@@ -1,0 +1,240 @@
+"""``grad``, ``vjp`` and custom derivatives in guarded code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import MARK, note_cotangent, tick
+from shardlint.evaluation.outside import provide
+from shardtypes.semantics import dtypes
+from shardtypes.semantics.array import Array, Node
+from shardtypes.semantics.gradient import pulled_back, watched
+from shardtypes.semantics.lowerings.collectives import binding, bound
+from shardtypes.semantics.lowerings.convert import asarray, constant
+from shardtypes.semantics.primitives.structure import zeros_like
+from shardtypes.semantics.trees import Structure, flatten, map_leaves, unflatten
+
+
+def _is_float(leaf: Any) -> bool:
+    return isinstance(leaf, Array) and bool(dtypes.is_kind(leaf.dtype, "floating", "complex"))
+
+
+def _one(result: Any) -> Array:
+    array = asarray(result)
+    if array.dims != ():
+        raise TypeError("the gradient of something that is no scalar")
+    return array
+
+
+def _seed(result: Array) -> Array:
+    return replace(constant(1.0, (), result.dtype or "float32"), varying=result.varying)
+
+
+def value_and_grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
+    """The function that gives the result and its gradient."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        tick(10)
+        places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        places = tuple(place % len(args) for place in places)
+        given = list(args)
+        inputs: list[list[Array]] = []
+        structures: list[tuple[Structure, list[Any]]] = []
+        for place in places:
+            leaves, structure = flatten(map_leaves(asarray, args[place]))
+            made = [watched(leaf) if _is_float(leaf) else leaf for leaf in leaves]
+            given[place] = unflatten(structure, made)
+            inputs.append([leaf for leaf in made if _is_float(leaf)])
+            structures.append((structure, made))
+        found = fun(*given, **kwargs)
+        result, aux = found if has_aux else (found, None)
+        scalar = _one(result)
+        every = [leaf for group in inputs for leaf in group]
+        taken = iter(pulled_back([scalar], [_seed(scalar)], every, note_cotangent))
+        gradients = []
+        for structure, made in structures:
+            gradients.append(unflatten(structure, [next(taken) if _is_float(leaf) else leaf for leaf in made]))
+        gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
+        return ((result, aux) if has_aux else result), gradient
+
+    return run
+
+
+def _decorating(make: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(make)
+    def decorate(fun: Any = None, *args: Any, **options: Any) -> Any:
+        if fun is None:
+            return lambda function: make(function, *args, **options)
+        return make(fun, *args, **options)
+
+    return decorate
+
+
+provide("jax.value_and_grad")(_decorating(value_and_grad))
+provide("equinox.filter_value_and_grad")(_decorating(lambda fun, has_aux=False: value_and_grad(fun, 0, has_aux)))
+
+
+def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
+    both = value_and_grad(fun, argnums, has_aux)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return run
+
+
+provide("jax.grad")(_decorating(grad))
+provide("equinox.filter_grad")(_decorating(lambda fun, has_aux=False: grad(fun, 0, has_aux)))
+
+
+@provide("jax.vjp")
+def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
+    leaves, structure = flatten(map_leaves(asarray, primals))
+    made = [watched(leaf) if _is_float(leaf) else leaf for leaf in leaves]
+    found = fun(*unflatten(structure, made))
+    result, aux = found if has_aux else (found, None)
+    outputs, shape = flatten(map_leaves(asarray, result))
+
+    def pull(cotangents: Any) -> Any:
+        given, _ = flatten(map_leaves(asarray, cotangents))
+        inputs = [leaf for leaf in made if _is_float(leaf)]
+        taken = iter(pulled_back(outputs, given, inputs, note_cotangent))
+        return unflatten(structure, [next(taken) if _is_float(leaf) else leaf for leaf in made])
+
+    return (unflatten(shape, outputs), pull, aux) if has_aux else (unflatten(shape, outputs), pull)
+
+
+# --- custom derivatives -----------------------------------------------------------------------------------------------
+
+
+def _detached(tree: Any) -> Any:
+    return map_leaves(lambda leaf: replace(leaf, node=None) if isinstance(leaf, Array) else leaf, tree)
+
+
+def _attached(results: Any, args: Any, pull: Callable[[Sequence[Array]], Sequence[Any]]) -> Any:
+    """Results that go back to the arguments by a rule of the program."""
+    operands = [leaf for leaf in flatten(args)[0] if _is_float(leaf)]
+    leaves, structure = flatten(map_leaves(asarray, results))
+    if not any(operand.node is not None for operand in operands):
+        return unflatten(structure, leaves)
+
+    def back(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
+        filled = [zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, cotangents, strict=True)]
+        return list(pull(filled))
+
+    node = Node(tuple(operands), back, len(leaves))
+    return unflatten(structure, [replace(leaf, node=node, output=i) for i, leaf in enumerate(leaves)])
+
+
+def _for_operands(taken: Sequence[Any], args: Sequence[Any]) -> list[Array | None]:
+    """The cotangents that a rule gives for all arguments, those of arrays of floats."""
+    found: list[Array | None] = []
+    for one, arg in zip(taken, args, strict=True):
+        leaves = flatten(arg)[0]
+        if one is None:
+            found.extend(None for leaf in leaves if _is_float(leaf))
+            continue
+        given = flatten(one, lambda leaf: leaf is None)[0]
+        for leaf, cotangent in zip(leaves, given, strict=True):
+            if _is_float(leaf):
+                found.append(None if cotangent is None else asarray(cotangent))
+    return found
+
+
+class CustomVjp:
+    """``jax.custom_vjp``."""
+
+    def __init__(self, fun: Any, nondiff_argnums: Any = (), **options: Any) -> None:
+        self.fun = fun
+        self.static = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.rules: tuple[Any, Any] | None = None
+        self.__name__ = getattr(fun, "__name__", "custom_vjp")
+
+    def defvjp(self, fwd: Any, bwd: Any, **options: Any) -> None:
+        self.rules = (fwd, bwd)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tick()
+        if kwargs:
+            raise NotEvaluable("custom_vjp with arguments by name")
+        given = map_leaves(lambda leaf: asarray(leaf) if isinstance(leaf, (int, float)) else leaf, list(args))
+        given = [args[i] if i in self.static else one for i, one in enumerate(given)]
+        moving = [one for i, one in enumerate(given) if i not in self.static]
+        if not any(_is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]):
+            return self.fun(*args)
+        if self.rules is None:
+            raise NotEvaluable("custom_vjp without rules")
+        fwd, bwd = self.rules
+        plain = [one if i in self.static else _detached(one) for i, one in enumerate(given)]
+        result, residuals = fwd(*plain)
+        structure = flatten(result)[1]
+        static = [args[i] for i in self.static]
+        around = bound()  # the rule runs when the mapped function is long left
+
+        def pull(cotangents: Sequence[Array]) -> Sequence[Any]:
+            with binding(around.axes, around.checked):
+                taken = bwd(*static, residuals, unflatten(structure, list(cotangents)))
+            return _for_operands(taken, moving)
+
+        return _attached(result, moving, pull)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+class CustomJvp:
+    """``jax.custom_jvp``: the rule is linear in the tangents, and taken back through itself."""
+
+    def __init__(self, fun: Any, nondiff_argnums: Any = ()) -> None:
+        self.fun = fun
+        self.static = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.rule: Any = None
+
+    def defjvp(self, jvp: Any, **options: Any) -> Any:
+        self.rule = jvp
+        return jvp
+
+    def defjvps(self, *rules: Any) -> None:
+        raise NotEvaluable("custom_jvp with a rule for each argument")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tick()
+        given = [arg if i in self.static else map_leaves(asarray, arg) for i, arg in enumerate(args)]
+        moving = [one for i, one in enumerate(given) if i not in self.static]
+        if not any(_is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]):
+            return self.fun(*args, **kwargs)
+        if self.rule is None:
+            raise NotEvaluable("custom_jvp without a rule")
+        plain = [_detached(one) for one in moving]
+        tangents = map_leaves(lambda leaf: watched(zeros_like(leaf)), plain)
+        static = [args[i] for i in self.static]
+        result, tangent = self.rule(*static, tuple(plain), tuple(tangents))
+
+        def pull(cotangents: Sequence[Array]) -> Sequence[Any]:
+            outputs = [asarray(leaf) for leaf in flatten(tangent)[0]]
+            return pulled_back(outputs, list(cotangents), flatten(tangents)[0])
+
+        return _attached(result, moving, pull)
+
+
+for _cls in (CustomVjp, CustomJvp):
+    setattr(_cls, MARK, True)
+
+
+@provide("jax.custom_vjp")
+def _custom_vjp(fun: Any = None, nondiff_argnums: Any = (), **options: Any) -> Any:
+    if fun is None:
+        return functools.partial(_custom_vjp, nondiff_argnums=nondiff_argnums)
+    return CustomVjp(fun, nondiff_argnums)
+
+
+@provide("jax.custom_jvp")
+def _custom_jvp(fun: Any = None, nondiff_argnums: Any = (), **options: Any) -> Any:
+    if fun is None:
+        return functools.partial(_custom_jvp, nondiff_argnums=nondiff_argnums)
+    return CustomJvp(fun, nondiff_argnums)

@@ -1,0 +1,305 @@
+"""The program's code with guards in it: attributes, calls, operators, loops and imports go through functions of ours.
+
+Nothing else is changed, so that Python itself does the rest: scopes, closures, classes, generators, pattern matching.
+Annotations stay text.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType
+
+from shardlint.evaluation.errors import NotEvaluable
+
+#: Attributes that lead from an object to the interpreter that runs it.
+_FRAMES = frozenset(
+    """gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await cr_origin ag_frame ag_code ag_await tb_frame tb_next
+    f_back f_builtins f_code f_globals f_locals f_trace co_code co_consts func_globals func_code func_closure
+    mro""".split()
+)
+#: The only names with two underscores that programs may read of objects.
+_SPECIAL = frozenset(
+    """__name__ __doc__ __class__ __init__ __post_init__ __call__ __len__ __getitem__ __setitem__ __iter__ __next__
+    __enter__ __exit__ __eq__ __hash__ __repr__ __str__ __add__ __sub__ __mul__ __contains__ __version__ __new__
+    __setattr__ __init_subclass__ __dataclass_fields__ __annotations__ __qualname__ __module__ __dict__
+    __jax_array__ __wrapped__""".split()
+)
+ATTRIBUTE, SET, CALL, OPERATOR, TICK = "_attr_", "_set_", "_call_", "_op_", "_tick_"
+IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
+LARGEST = 4096
+"""Numbers up to this one may stand for a number of devices."""
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
+
+
+def is_closed(name: str) -> bool:
+    """Whether no program may reach for an attribute of that name."""
+    return name in _FRAMES or (name.startswith("__") and name not in _SPECIAL)
+
+
+class _Guards(ast.NodeTransformer):
+    """Puts the guards in. Every call and operator gets its place, ``(line, column, end line, end column)``."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if is_closed(node.attr):
+            raise NotEvaluable(f"the attribute {node.attr}")
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node  # stores go through the setter that _Stores makes of them
+        return self._call(ATTRIBUTE, [node.value, ast.Constant(node.attr)], node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            return node  # finds its class by the frame that calls it
+        return self._call(CALL, [_place(node), node.func, *node.args], node, node.keywords)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """A number that may stand for a number of devices knows where it is written."""
+        if type(node.value) is not int or not 1 < node.value <= LARGEST:
+            return node
+        return self._call(LITERAL, [node, _place(node)], node)
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        node.values = [self.visit(part) if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        return node
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        node.value = self.visit(node.value)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        operator = ast.Constant(_OPERATORS[type(node.op)])
+        return self._call(OPERATOR, [_place(node), operator, node.left, node.right], node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """``x += y`` as ``x = x + y`` with the operator's own in-place form."""
+        self.generic_visit(node)
+        operator = ast.Constant(_OPERATORS[type(node.op)] + "=")
+        target = node.target
+        if isinstance(target, ast.Name):
+            held: ast.expr = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+            value = self._call(OPERATOR, [_place(node), operator, held, node.value], node)
+            return ast.copy_location(ast.Assign([target], value), node)
+        if isinstance(target, ast.Attribute):
+            held = self._call(ATTRIBUTE, [target.value, ast.Constant(target.attr)], node)
+            value = self._call(OPERATOR, [_place(node), operator, held, node.value], node)
+            return self._set(target, value, node)
+        assert isinstance(target, ast.Subscript)
+        held = ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
+        value = self._call(OPERATOR, [_place(node), operator, held, node.value], node)
+        return ast.copy_location(ast.Assign([target], value), node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
+        self.generic_visit(node)
+        return self._stored(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | list[ast.AST]:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+        node.target = self.visit(node.target)
+        if not isinstance(node.target, ast.Attribute):
+            return node
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return self._set(node.target, node.value, node)
+
+    def _stored(self, node: ast.Assign) -> ast.AST | list[ast.AST]:
+        """``a.b = c = value``: what goes to attributes is written by the guard."""
+        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
+            return self._set(node.targets[0], node.value, node)
+        attributes = [part for target in node.targets for part in ast.walk(target) if _is_stored(part)]
+        if not attributes:
+            return node
+        later: list[ast.AST] = []
+        for number, part in enumerate(attributes):
+            assert isinstance(part, ast.Attribute)
+            name = f"_stored_{number}_"
+            value = ast.copy_location(ast.Name(name, ast.Load()), node)
+            later.append(self._set(ast.Attribute(part.value, part.attr, part.ctx), value, node))
+            _become(part, ast.Name(name, ast.Store()), node)
+        node.targets = [_Replaced().visit(target) for target in node.targets]
+        return [node, *later]
+
+    def _set(self, target: ast.Attribute, value: ast.expr, node: ast.AST) -> ast.AST:
+        call = self._call(SET, [target.value, ast.Constant(target.attr), value], node)
+        return ast.copy_location(ast.Expr(call), node)
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        return self._ticking(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        return self._ticking(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        node.returns = None if node.returns is None else node.returns  # stays text
+        node.body = [self.visit(statement) for statement in node.body]
+        node.body = [part for one in node.body for part in (one if isinstance(one, list) else [one])]
+        node.decorator_list = [self.visit(one) for one in node.decorator_list]
+        node.args.defaults = [self.visit(one) for one in node.args.defaults]
+        node.args.kw_defaults = [None if one is None else self.visit(one) for one in node.args.kw_defaults]
+        return self._ticking(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        node.body = self.visit(node.body)
+        node.args.defaults = [self.visit(one) for one in node.args.defaults]
+        node.args.kw_defaults = [None if one is None else self.visit(one) for one in node.args.kw_defaults]
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.ifs.insert(0, self._call(TICK, [], node.iter))
+        return node
+
+    def visit_Import(self, node: ast.Import) -> ast.AST | list[ast.AST]:
+        found: list[ast.AST] = []
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            whole = alias.name if alias.asname else name
+            value = self._call(IMPORT, [ast.Constant(whole), ast.Constant(None), ast.Constant(0)], node)
+            found.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), node))
+        return found
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.AST]:
+        if node.module == "__future__":
+            return ast.copy_location(ast.Pass(), node)
+        found: list[ast.AST] = []
+        for alias in node.names:
+            parts = [ast.Constant(node.module or ""), ast.Constant(alias.name), ast.Constant(node.level)]
+            if alias.name == "*":
+                call = self._call(STAR, [parts[0], parts[2]], node)
+                found.append(ast.copy_location(ast.Expr(call), node))
+                continue
+            target = ast.Name(alias.asname or alias.name, ast.Store())
+            found.append(ast.copy_location(ast.Assign([target], self._call(IMPORT, list(parts), node)), node))
+        return found
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        self.generic_visit(node)
+        if node.type is None:  # our own exceptions pass
+            node.type = ast.copy_location(ast.Name("Exception", ast.Load()), node)
+        return node
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
+        if any(name.startswith("_") for name in node.kwd_attrs):
+            raise NotEvaluable("a pattern over hidden attributes")
+        return self.generic_visit(node)
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST:
+        if any(isinstance(target, ast.Attribute) for target in node.targets):
+            raise NotEvaluable("an attribute that is deleted")
+        return self.generic_visit(node)
+
+    def _ticking(self, node: ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        first = node.body[0]
+        at = 0
+        if not isinstance(node, (ast.For, ast.While)) and isinstance(first, ast.Expr):
+            at = int(isinstance(first.value, ast.Constant))
+        tick = ast.copy_location(ast.Expr(self._call(TICK, [], node)), node)
+        node.body.insert(at, tick)
+        return node
+
+    def _call(self, name: str, args: list[ast.expr], node: ast.AST, keywords: Sequence[ast.keyword] = ()) -> ast.expr:
+        call = ast.Call(ast.Name(name, ast.Load()), args, list(keywords))
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
+def _place(node: ast.expr | ast.stmt) -> ast.expr:
+    numbers = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+    return ast.Constant(numbers)  # type: ignore[arg-type]  # compiled as it is
+
+
+def _is_stored(part: ast.AST) -> bool:
+    return isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+
+
+class _Replaced(ast.NodeTransformer):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        replacement = getattr(node, "_replacement", None)
+        return self.generic_visit(node) if replacement is None else replacement
+
+
+def _become(part: ast.AST, replacement: ast.expr, node: ast.AST) -> None:
+    part._replacement = ast.copy_location(replacement, node)  # type: ignore[attr-defined]  # read by _Replaced
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a module, compiled by itself, with the names that it binds. ``runs_program`` is that of
+    ``if __name__ == "__main__":``."""
+
+    code: CodeType
+    names: tuple[str, ...]
+    runs_program: bool
+
+
+def statements(source: str, path: str) -> list[Statement]:
+    """The statements of a module.
+
+    Raises SyntaxError, or NotEvaluable for code that reaches for the interpreter.
+    """
+    tree = ast.parse(source, path)
+    found = []
+    for statement in tree.body:
+        names = tuple(sorted(_bound(statement)))
+        runs_program = isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test)
+        try:
+            guarded = _Guards().visit(statement)
+        except NotEvaluable:
+            guarded = None
+        body = guarded if isinstance(guarded, list) else [guarded]
+        if guarded is None:
+            body = list(ast.parse("_refuse_()").body)
+        module = ast.fix_missing_locations(ast.Module(body, []))
+        code = compile(module, path, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+        found.append(Statement(code, names, runs_program))
+    return found
+
+
+def expression(tree: ast.Expression) -> ast.Expression:
+    """An expression with guards in it. Raises NotEvaluable for one that reaches for the interpreter."""
+    found: ast.Expression = _Guards().visit(tree)
+    return found
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The names that a top-level statement binds."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {statement.name}
+    names: set[str] = set()
+    for part in ast.walk(statement):
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            names.add(part.id)
+        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)):
+            names.add(part.name)
+        elif isinstance(part, ast.alias):
+            names.add(part.asname or part.name.partition(".")[0])
+    return names

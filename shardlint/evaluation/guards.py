@@ -1,0 +1,179 @@
+"""What guarded code calls: attributes, operators, loops."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
+from shardlint.evaluation.guarded_code import is_closed
+from shardtypes.semantics.array import Array
+
+if TYPE_CHECKING:
+    from shardlint.evaluation.recording import Recorder
+
+Place: TypeAlias = tuple[int, int, int, int]
+"""Line, column, end line and end column of an expression, as ``ast`` counts them."""
+
+LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
+
+
+@dataclass(slots=True)
+class Run:
+    """One evaluation: the steps that are left, and what was computed where, in order."""
+
+    steps: int
+    recorder: Recorder | None = None
+
+
+_run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)
+
+
+@contextmanager
+def running(run: Run) -> Iterator[Run]:
+    """Evaluate in the block with these bounds."""
+    token = _run.set(run)
+    try:
+        yield run
+    finally:
+        _run.reset(token)
+
+
+def tick(cost: int = 1) -> bool:
+    """Count a step. Raises OutOfBudget."""
+    run = _run.get()
+    if run is None:
+        raise NotEvaluable("code that runs outside of an evaluation")
+    run.steps -= cost
+    if run.steps < 0:
+        raise OutOfBudget("too many steps")
+    return True
+
+
+class Resolver:
+    """Attributes of objects by type; ``user`` tells whether a class is the program's own."""
+
+    def __init__(self) -> None:
+        self.of_type: dict[type, Callable[[Any, str], Any]] = {}
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """``value.name``. Raises NotEvaluable where the program may not, or cannot, have it."""
+        for cls in type(value).__mro__:
+            found = self.of_type.get(cls)
+            if found is not None:
+                return found(value, name)
+        if is_users(value):
+            return _of_user(value, name)
+        raise NotEvaluable(f"the attribute {name} of a {type(value).__name__}")
+
+
+MARK = "__shardlint_user__"
+"""The attribute by which a class is the program's own, or may be used as such."""
+NAMES = "__shardlint_names__"
+"""The attribute by which a class of the program knows the names of its module."""
+
+
+def is_users(value: Any) -> bool:
+    """Whether an object is of a class of the program, is one, or is a function of it."""
+    cls = value if isinstance(value, type) else type(value)
+    return any(MARK in vars(base) for base in cls.__mro__)
+
+
+def _of_user(value: Any, name: str) -> Any:
+    if is_closed(name):
+        raise NotEvaluable(f"the attribute {name}")
+    if name == "__dict__":
+        return dict(vars(value))
+    return getattr(value, name)
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "//=": operator.ifloordiv,
+    "%=": operator.imod,
+    "**=": operator.ipow,
+    "@=": operator.imatmul,
+    "&=": operator.iand,
+    "|=": operator.ior,
+    "^=": operator.ixor,
+    "<<=": operator.ilshift,
+    ">>=": operator.irshift,
+}
+
+
+def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
+    """``left op right``, within bounds."""
+    if not isinstance(left, Array) and not isinstance(right, Array):
+        _bounded(name.rstrip("="), left, right)
+        return _OPERATORS[name](left, right)
+    return note(path, place, name, _OPERATORS[name](left, right))
+
+
+def _bounded(name: str, left: Any, right: Any) -> None:
+    """Refuse what would take all memory or time: powers, shifts, and sequences many times over."""
+    if isinstance(left, int) and isinstance(right, int):
+        digits = left.bit_length()
+        too_large = (name == "**" and digits * abs(right) > 10_000) or (name == "<<" and right > 10_000)
+        too_large |= name == "*" and digits + right.bit_length() > 100_000
+    elif name == "*":
+        sequence, times = (left, right) if hasattr(left, "__len__") else (right, left)
+        too_large = isinstance(times, int) and hasattr(sequence, "__len__") and len(sequence) * times > LARGE
+    elif name == "%":
+        too_large = isinstance(left, (str, bytes))
+        if too_large and isinstance(left, str) and len(left) < 1000 and "*" not in left:
+            too_large = any(part.isdigit() and int(part) > 1000 for part in _digits(left))
+    else:
+        too_large = False
+    if too_large:
+        raise NotEvaluable("a number, a string or a sequence beyond all bounds")
+
+
+def _digits(text: str) -> list[str]:
+    return "".join(c if c.isdigit() else " " for c in text).split()
+
+
+def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """``function(*args, **kwargs)``."""
+    return note(path, place, function, function(*args, **kwargs))
+
+
+def note(path: str, place: Place, what: Any, value: Any) -> Any:
+    """Remember what a function or an operator gave, where that is asked for."""
+    run = _run.get()
+    return value if run is None or run.recorder is None else run.recorder.note(path, place, what, value)
+
+
+def note_argument(function: Any, value: Any) -> Any:
+    """Remember what a function of the program is given on each device."""
+    run = _run.get()
+    code = getattr(function, "__code__", None)
+    if run is None or run.recorder is None or code is None:
+        return value
+    line = code.co_firstlineno
+    return run.recorder.note(code.co_filename, (line, 0, line, 0), function, value)
+
+
+def note_cotangent(value: Array, cotangent: Array) -> Array:
+    """Remember the cotangent of what an expression gave, where that is asked for."""
+    run = _run.get()
+    return cotangent if run is None or run.recorder is None else run.recorder.note_cotangent(value, cotangent)

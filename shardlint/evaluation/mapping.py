@@ -1,0 +1,296 @@
+"""``vmap``, ``pmap`` and ``shard_map`` in guarded code: a mapped function runs once, for all devices or examples."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shardlint.evaluation import meshes
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import note_argument, tick
+from shardlint.evaluation.meshes import Mesh, Spec
+from shardlint.evaluation.outside import provide
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.collectives import binding, bound
+from shardtypes.semantics.lowerings.convert import asarray, axis_of
+from shardtypes.semantics.primitives import mapping as p
+from shardtypes.semantics.relation import Relation, Relations, split
+from shardtypes.semantics.simulated import EXAMPLES, Axis
+from shardtypes.semantics.trees import flatten, map_leaves, spread_prefix, unflatten
+
+_numbers = itertools.count(1)
+
+
+def _is_axis(value: Any) -> bool:
+    return value is None or isinstance(value, int)
+
+
+def _is_arraylike(value: Any) -> bool:
+    return isinstance(value, (Array, int, float, complex)) or type(value).__module__ == "numpy"
+
+
+def _per_argument(axes: Any, count: int) -> list[Any]:
+    if isinstance(axes, (tuple, list)):
+        if len(axes) != count:
+            raise ValueError(f"in_axes has {len(axes)} entries for {count} arguments")
+        return list(axes)
+    return [axes] * count
+
+
+def _mapped_sizes(args: Sequence[Any], axes: Sequence[Any]) -> set[int]:
+    sizes = set()
+    for arg, wanted in zip(args, axes, strict=True):
+        leaves = flatten(arg)[0]
+        for leaf, axis in zip(leaves, spread_prefix(wanted, arg, _is_axis), strict=True):
+            if axis is not None:
+                array = asarray(leaf)
+                sizes.add(int(array.dims[axis_of(axis, array.rank)]))  # type: ignore[arg-type]  # a number
+    return sizes
+
+
+def _entered(arg: Any, wanted: Any, axis: Axis) -> Any:
+    leaves, structure = flatten(arg)
+    made = []
+    for leaf, dimension in zip(leaves, spread_prefix(wanted, arg, _is_axis), strict=True):
+        if dimension is None:
+            made.append(leaf)
+        else:
+            array = asarray(leaf)
+            made.append(p.unstack(array, axis=axis, dimension=axis_of(dimension, array.rank)))
+    return unflatten(structure, made)
+
+
+def _left(result: Any, wanted: Any, axis: Axis) -> Any:
+    leaves, structure = flatten(result)
+    made: list[Any] = []
+    for leaf, dimension in zip(leaves, spread_prefix(wanted, result, _is_axis), strict=True):
+        array = asarray(leaf)
+        if dimension is None:
+            if array.value is not None and array.value.varies_along(axis[0]):
+                raise ValueError("out_axes is None for what differs from example to example")
+            made.append(array)
+        else:
+            made.append(p.restack(array, axis=axis, dimension=axis_of(dimension, array.rank + 1)))
+    return unflatten(structure, made)
+
+
+@provide("jax.vmap")
+@provide("equinox.filter_vmap")
+def vmap(
+    fun: Any = None,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Any:
+    if fun is None:
+        return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, axis_size=axis_size)
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        tick()
+        axes = _per_argument(in_axes, len(args))
+        named = dict.fromkeys(kwargs, 0)
+        sizes = _mapped_sizes([*args, *kwargs.values()], [*axes, *named.values()])
+        if axis_size is not None:
+            sizes.add(axis_size)
+        if len(sizes) != 1:
+            raise ValueError(f"vmap over sizes {sorted(sizes)}")
+        axis = (f"{EXAMPLES}{next(_numbers)}", sizes.pop())
+        inner = [_entered(arg, wanted, axis) for arg, wanted in zip(args, axes, strict=True)]
+        given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
+        with binding({} if axis_name is None else {axis_name: axis}):
+            result = fun(*inner, **given)
+        return _left(result, out_axes, axis)
+
+    return _like(mapped, fun)
+
+
+def _like(made: Any, function: Any) -> Any:
+    """A wrapper with the name of what it wraps."""
+    made.__name__ = getattr(function, "__name__", "mapped")
+    made.__wrapped__ = function
+    return made
+
+
+@provide("jax.pmap")
+@provide("equinox.filter_pmap")
+def pmap(
+    fun: Any = None,
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: Any = (),
+    devices: Any = None,
+    axis_size: int | None = None,
+    **options: Any,
+) -> Any:
+    if fun is None:
+        return functools.partial(
+            pmap,
+            axis_name=axis_name,
+            in_axes=in_axes,
+            out_axes=out_axes,
+            static_broadcasted_argnums=static_broadcasted_argnums,
+        )
+    static = (
+        (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else static_broadcasted_argnums
+    )
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        tick()
+        axes = [None if i in static else one for i, one in enumerate(_per_argument(in_axes, len(args)))]
+        moving = [(arg, one) for i, (arg, one) in enumerate(zip(args, axes, strict=True)) if i not in static]
+        sizes = _mapped_sizes([arg for arg, _ in moving], [one for _, one in moving])
+        if len(sizes) != 1:
+            raise ValueError(f"pmap over sizes {sorted(sizes)}")
+        size = sizes.pop()
+        if size > meshes.machine().devices:
+            raise NotEvaluable("pmap over more devices than there are")
+        axis = (axis_name or f"pmap:{next(_numbers)}", size)
+        inner = [
+            arg if i in static else _entered(arg, one, axis)
+            for i, (arg, one) in enumerate(zip(args, axes, strict=True))
+        ]
+        given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
+        with binding({axis[0]: axis}):
+            result = fun(*inner, **given)
+        return _left(result, out_axes, axis)
+
+    return _like(mapped, fun)
+
+
+# --- shard_map --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Region:
+    """One call of a mapped function: what it is given and gives, for whoever compares."""
+
+    function: Any
+    mesh: Mesh
+    arguments: Any
+    results: Any
+    places: Any
+
+
+Observer = Callable[[Region], None]
+observers: list[Observer] = []
+
+
+def _is_spec(value: Any) -> bool:
+    return value is None or isinstance(value, (Spec, str))
+
+
+def _spec(value: Any) -> Spec:
+    if isinstance(value, Spec):
+        return value
+    if value is None:
+        return Spec()
+    raise NotEvaluable("a spec that is no PartitionSpec")
+
+
+def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) -> Any:
+    """The part of an argument that each device gets."""
+    array = asarray(leaf)
+    named = spec.axes(array.rank)
+    if len(spec) > array.rank:
+        raise ValueError("a spec that is longer than the rank")
+    relations: dict[str, Relation] = {}
+    mentioned = set()
+    for dimension, names in enumerate(named):
+        for name in names:
+            if name not in axes:
+                continue
+            relations[name] = split(dimension)
+            mentioned.add(name)
+    rest = tuple(axis for name, axis in axes.items() if name not in mentioned)
+    array = p.replicate(array, axes=rest, checked=checked)
+    for dimension, names in enumerate(named):
+        for name in names:
+            if name in axes:
+                if int(array.dims[dimension]) % axes[name][1]:  # type: ignore[arg-type]  # a number
+                    raise ValueError("a dimension that the devices do not divide")
+                array = p.shard(array, axis=axes[name], dimension=dimension)
+    outer = array.relations if array.relations is not None else Relations()
+    varying = frozenset(axes[name] for name in mentioned) if checked else None
+    return replace(array, relations=outer.changed(relations), varying=varying)
+
+
+def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) -> Any:
+    """A result, put together from what the devices have."""
+    array = asarray(leaf)
+    named = spec.axes(array.rank)
+    mentioned = {name for names in named for name in names}
+    rest = tuple(axis for name, axis in axes.items() if name not in mentioned)
+    if checked and array.varying is not None and array.varying & set(rest):
+        raise ValueError("out_specs do not mention an axis along which the result may differ")
+    array = p.unreplicate(array, axes=rest, checked=checked) if rest else array
+    for dimension, names in enumerate(named):
+        for name in reversed(names):
+            if name in axes:
+                array = p.unshard(array, axis=axes[name], dimension=dimension)
+    inner = array.relations
+    kept = None if inner is None else Relations.of({n: inner[n] for n in inner if n not in axes})
+    return replace(array, relations=kept, varying=None)
+
+
+@provide("jax.shard_map")
+@provide("jax.smap")
+def shard_map(
+    f: Any = None,
+    mesh: Any = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    check_rep: bool = True,
+    auto: Any = frozenset(),
+    *,
+    axis_names: Any = None,
+    check_vma: bool = True,
+    **options: Any,
+) -> Any:
+    if f is None:
+        return functools.partial(
+            shard_map,
+            mesh=mesh,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            check_rep=check_rep,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
+    checked = bool(check_vma and check_rep)
+
+    def mapped(*args: Any) -> Any:
+        tick()
+        over = mesh if mesh is not None else meshes.current()
+        if not isinstance(over, Mesh):
+            raise NotEvaluable("shard_map over a mesh that is not known")
+        names = [name for name in over.axis_names if axis_names is None or not axis_names or name in axis_names]
+        names = [name for name in names if name not in bound().axes]
+        axes = {name: (name, over.shape[name]) for name in names}
+        specs = spread_prefix(in_specs, tuple(args), _is_spec)
+        leaves, structure = flatten(tuple(args))
+        entering = [_entering(leaf, _spec(one), axes, checked) for leaf, one in zip(leaves, specs, strict=True)]
+        inner = [note_argument(f, leaf) for leaf in entering]
+        with binding(axes, checked):
+            result = f(*unflatten(structure, inner))
+        wanted = spread_prefix(out_specs, result, _is_spec)
+        results, made = flatten(result)
+        found = unflatten(
+            made, [_leaving(leaf, _spec(one), axes, checked) for leaf, one in zip(results, wanted, strict=True)]
+        )
+        for observer in observers:
+            observer(Region(f, over, args, found, (result, wanted)))
+        return found
+
+    return _like(mapped, f)
+
+
+def lifted(tree: Any) -> Any:
+    """A tree of arrays."""
+    return map_leaves(lambda leaf: asarray(leaf) if _is_arraylike(leaf) else leaf, tree)

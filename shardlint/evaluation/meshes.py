@@ -1,0 +1,289 @@
+"""Devices, meshes, partition specs and shardings in guarded code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from shardlint.evaluation import arrays  # noqa: F401 - NumPy's functions, which are given devices here
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import MARK
+from shardlint.evaluation.outside import KNOWN, provide
+from shardlint.evaluation.python import Nothing
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the program runs on: the number of devices that it finds if it asks. A mesh may be of more."""
+
+    devices: int = 8
+    made: list[Mesh] = field(default_factory=list, compare=False)
+    """The meshes that were made; their sizes know where they are written, if they are."""
+
+
+_machine: ContextVar[Machine] = ContextVar("shardlint_machine", default=Machine())  # noqa: B039 - frozen
+
+
+@contextmanager
+def on_machine(machine: Machine) -> Iterator[None]:
+    token = _machine.set(machine)
+    try:
+        yield
+    finally:
+        _machine.reset(token)
+
+
+def machine() -> Machine:
+    return _machine.get()
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device."""
+
+    id: int
+    platform: str = "cpu"
+    process_index: int = 0
+    device_kind: str = "cpu"
+
+
+class DeviceGrid:
+    """An array of devices, such as ``np.array(jax.devices()).reshape(2, 4)``. Only its shape matters."""
+
+    def __init__(self, shape: Sequence[Any]) -> None:
+        self.shape = tuple(shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def flat(self) -> Iterator[Device]:
+        return (Device(i) for i in range(self.size))
+
+    def reshape(self, *sizes: Any, order: str = "C") -> DeviceGrid:
+        """A size of -1 follows from the number of devices; others are taken as they are, whatever that is."""
+        given = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+        rest = math.prod(size for size in given if size != -1)
+        if -1 in given and self.size % rest:
+            raise ValueError("devices that do not fit the mesh")
+        return DeviceGrid([self.size // rest if size == -1 else size for size in given])
+
+    def flatten(self) -> DeviceGrid:
+        return DeviceGrid((self.size,))
+
+    ravel = flatten
+
+    def transpose(self, *order: Any) -> DeviceGrid:
+        given = tuple(order[0]) if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
+        return DeviceGrid([self.shape[k] for k in given or reversed(range(self.ndim))])
+
+    @property
+    def T(self) -> DeviceGrid:
+        return self.transpose()
+
+    def tolist(self) -> list[Any]:
+        return list(self)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        entries = index if isinstance(index, tuple) else (index,)
+        places = np.arange(self.size).reshape(self.shape)[entries]
+        return DeviceGrid(places.shape) if np.ndim(places) else Device(int(places))
+
+
+class Spec(tuple[Any, ...]):
+    """A PartitionSpec."""
+
+    __slots__ = ()
+
+    def __new__(cls, *entries: Any, **options: Any) -> Spec:
+        if options:
+            raise NotEvaluable("a PartitionSpec of unreduced values")
+        return super().__new__(cls, entries)
+
+    def axes(self, rank: int) -> list[tuple[str, ...]]:
+        """The mesh axes of each dimension, major to minor."""
+        found = []
+        for k in range(rank):
+            entry = self[k] if k < len(self) else None
+            names = entry if isinstance(entry, (tuple, list)) else (() if entry is None else (entry,))
+            found.append(tuple(names))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A mesh: the sizes of its axes, by name."""
+
+    sizes: tuple[int, ...]
+    axis_names: tuple[str, ...]
+    axis_types: Any = field(default=None)
+
+    @property
+    def shape(self) -> dict[str, int]:
+        return dict(zip(self.axis_names, self.sizes, strict=True))
+
+    @property
+    def size(self) -> int:
+        return math.prod(int(size) for size in self.sizes)
+
+    @property
+    def devices(self) -> DeviceGrid:
+        return DeviceGrid(self.sizes)
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        return self.sizes
+
+    @property
+    def empty(self) -> bool:
+        return False
+
+    @property
+    def abstract_mesh(self) -> Mesh:
+        return self
+
+    def __enter__(self) -> Mesh:
+        _entered.append(_current.set(self))
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        _current.reset(_entered.pop())
+
+
+_current: ContextVar[Mesh | None] = ContextVar("shardlint_mesh", default=None)
+_entered: list[Any] = []
+
+
+def current() -> Mesh | None:
+    return _current.get()
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """A NamedSharding."""
+
+    mesh: Any
+    spec: Any
+
+
+for _cls in (Device, DeviceGrid, Spec, Mesh, Sharding):
+    setattr(_cls, MARK, True)
+
+provide("jax.P")(Spec)
+provide("jax.sharding.NamedSharding")(Sharding)
+provide("jax.NamedSharding")(Sharding)
+
+
+def _made(sizes: Sequence[Any], names: Any, types: Any = None) -> Mesh:
+    numbers = tuple(int(size) for size in sizes)
+    given = (names,) if isinstance(names, str) else tuple(names)
+    if len(numbers) != len(given):
+        raise ValueError("a mesh with another number of names than axes")
+    machine().made.append(Mesh(tuple(sizes), given, types))
+    return Mesh(numbers, given, types)
+
+
+def _grid(devices: Any) -> DeviceGrid | None:
+    """An array of devices that is one, or a list of devices as one."""
+    if isinstance(devices, DeviceGrid):
+        return devices
+    if isinstance(devices, (list, tuple)) and devices:
+        if isinstance(devices[0], Device):
+            return DeviceGrid((len(devices),))
+        first = _grid(devices[0])
+        return None if first is None else DeviceGrid((len(devices), *first.shape))
+    return None
+
+
+def _of_devices(name: str) -> None:
+    """Have a function of NumPy make arrays of devices as well."""
+    plain: Callable[..., Any] = KNOWN[name]
+
+    def made(given: Any, *args: Any, **kwargs: Any) -> Any:
+        grid = _grid(given)
+        if grid is None:
+            return plain(given, *args, **kwargs)
+        return grid.reshape(*args) if name == "numpy.reshape" else grid
+
+    KNOWN[name] = made
+
+
+for _name in ("array", "asarray", "reshape"):
+    _of_devices(f"numpy.{_name}")
+
+
+@provide("jax.make_mesh")
+def _make_mesh(axis_shapes: Any, axis_names: Any, *, axis_types: Any = None, devices: Any = None) -> Mesh:
+    return _made(axis_shapes, axis_names, axis_types)
+
+
+@provide("jax.sharding.Mesh")
+def _mesh(devices: Any, axis_names: Any = (), axis_types: Any = None, **options: Any) -> Mesh:
+    grid = _grid(devices)
+    if grid is None:
+        raise NotEvaluable("a mesh of what is no device")
+    return _made(grid.shape, axis_names, axis_types)
+
+
+@provide("jax.sharding.AbstractMesh")
+def _abstract_mesh(axis_sizes: Any, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+    if axis_names is None:
+        return _made([size for _, size in axis_sizes], [name for name, _ in axis_sizes], axis_types)
+    return _made(axis_sizes, axis_names, axis_types)
+
+
+@provide("jax.mesh_utils.create_device_mesh")
+def _device_mesh(mesh_shape: Any, devices: Any = None, **options: Any) -> Any:
+    return DeviceGrid(mesh_shape)
+
+
+@provide("jax.set_mesh")
+@provide("jax.sharding.set_mesh")
+@provide("jax.sharding.use_mesh")
+def _set_mesh(mesh: Mesh) -> Mesh:
+    return mesh
+
+
+@provide("jax.sharding.get_abstract_mesh")
+@provide("jax.sharding.get_mesh")
+def _get_mesh() -> Mesh:
+    mesh = current()
+    if mesh is None:
+        raise NotEvaluable("the mesh in force")
+    return mesh
+
+
+@provide("jax.devices")
+@provide("jax.local_devices")
+def _devices(*args: Any, **options: Any) -> list[Device]:
+    return [Device(i) for i in range(machine().devices)]
+
+
+@provide("jax.device_count")
+@provide("jax.local_device_count")
+def _device_count(*args: Any) -> int:
+    return machine().devices
+
+
+provide("jax.process_index")(lambda *args: 0)
+provide("jax.process_count")(lambda *args: 1)
+provide("jax.default_backend")(lambda: "cpu")
+for _name in ("Auto", "Explicit", "Manual"):
+    provide(f"jax.sharding.AxisType.{_name}")(Nothing())

@@ -1,0 +1,91 @@
+"""What each expression gave, and from which others it was computed: a run's values, to be compared with another
+run's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from shardlint.evaluation.guards import Place
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.trees import flatten, unflatten
+
+MOST = 1000  # arrays in one value; those of a larger one are not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """An expression in a file, or, with ``backward``, the cotangent of what it gave."""
+
+    path: str
+    place: Place
+    backward: bool = False
+
+
+Key: TypeAlias = tuple[Where, int, int]
+"""An expression, how often it was met before, and which array of its value this is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """One array that an expression gave; ``what`` is the function or the operator that gave it."""
+
+    number: int
+    key: Key
+    what: Any
+    array: Array
+    sources: frozenset[int]
+
+
+@dataclass(slots=True)
+class Recorder:
+    """The arrays of one run, in order."""
+
+    values: list[Recorded] = field(default_factory=list)
+    met: Counter[Where] = field(default_factory=Counter)
+
+    def note(self, path: str, place: Place, what: Any, value: Any) -> Any:
+        """Record the arrays of a value; gives the value, its arrays knowing that they are recorded."""
+        if isinstance(value, Array):
+            if self._is_recorded(value):
+                return value
+            where = Where(path, place)
+            return self._one((where, self._count(where), 0), what, value)
+        if not isinstance(value, (tuple, list, dict)) or not value:
+            return value
+        leaves, structure = flatten(value)
+        fresh = [isinstance(leaf, Array) and not self._is_recorded(leaf) for leaf in leaves]
+        if not any(fresh) or len(leaves) > MOST:
+            return value
+        where = Where(path, place)
+        count = self._count(where)
+        made = [
+            self._one((where, count, i), what, leaf) if is_fresh else leaf
+            for i, (leaf, is_fresh) in enumerate(zip(leaves, fresh, strict=True))
+        ]
+        return unflatten(structure, made)
+
+    def note_cotangent(self, value: Array, cotangent: Array) -> Array:
+        """Record the cotangent of an array, if that is recorded itself."""
+        if not self._is_recorded(value):
+            return cotangent
+        (number,) = value.sources
+        where = replace(self.values[number].key[0], backward=True)
+        return self._one((where, self._count(where), 0), self.values[number].what, cotangent)
+
+    def _count(self, where: Where) -> int:
+        self.met[where] += 1
+        return self.met[where] - 1
+
+    def _is_recorded(self, array: Array) -> bool:
+        """Whether an array is one that was recorded, such as what a function of the program gave."""
+        if len(array.sources) != 1:
+            return False
+        (before,) = array.sources
+        return self.values[before].array.value is array.value
+
+    def _one(self, key: Key, what: Any, array: Array) -> Array:
+        number = len(self.values)
+        self.values.append(Recorded(number, key, what, array, array.sources))
+        return replace(array, sources=frozenset({number}))

@@ -1,0 +1,104 @@
+"""Which relation holds between what the devices along one axis have and what one device has, found out in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.relation import ZERO, Monoid, Relation, part, split
+from shardtypes.semantics.simulated import Simulated
+
+TOLERANCE = 1e-6  # of the largest entry; all floats are computed in double precision
+MASKED = 1e6  # entries larger than this stand for minus infinity, if others are smaller
+_POWERS: tuple[Fraction | int, ...] = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))
+_MONOIDS: tuple[tuple[Monoid, Any], ...] = (("sum", np.add), ("max", np.maximum), ("min", np.minimum))
+
+
+def found(many: Array, few: Array, axis: str, counts: tuple[int, int]) -> list[Relation] | None:
+    """Every relation that may hold over an axis, by what a larger and a smaller number of devices along it have: one
+    that makes the same of both. None where the two cannot be compared."""
+    if many.value is None or few.value is None:
+        return None
+    others = {one for one, _ in many.value.axes} ^ {one for one, _ in few.value.axes}
+    if others - {axis}:
+        return None
+    parts = [_whole(one) for one in many.value.devices((axis, counts[0]))]
+    reference = [_whole(one) for one in few.value.devices((axis, counts[1]))]
+    if parts[0].ndim != reference[0].ndim:
+        return None
+    return list(_relations(parts, reference, parts[0].ndim - many.rank))
+
+
+def _whole(value: Simulated) -> Any:
+    """The numbers on all examples that are mapped over, as leading dimensions."""
+    if not value.axes:
+        return np.asarray(value.parts[0])
+    sizes = [size for _, size in value.axes]
+    return np.stack([np.asarray(one) for one in value.parts]).reshape(*sizes, *np.shape(value.parts[0]))
+
+
+def _relations(many: Sequence[Any], few: Sequence[Any], first: int) -> Iterator[Relation]:
+    """The relations between the parts; the dimensions of the array begin with ``first``."""
+    shape, other = many[0].shape, few[0].shape
+    ratio = Fraction(len(many), len(few))
+    if shape == other:
+        if not any(np.any(one) for one in (*many, *few)):
+            yield ZERO
+        if _alike(many) and _alike(few):
+            yield from (Relation("same", power=power) for power in _powers(many[0], few[0], ratio))
+        for monoid, combine in _MONOIDS:
+            if monoid == "sum" and shape and few[0].dtype == bool:
+                continue
+            if monoid != "sum" and few[0].dtype.kind != "f":
+                continue
+            pair = combine.reduce(many), combine.reduce(few)
+            yield from (part(monoid, power) for power in _powers(*pair, ratio))
+    for dim in range(first, len(shape)):
+        if shape[dim] * len(many) == other[dim] * len(few) and _same_but(shape, other, dim):
+            pair = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
+            yield from (split(dim - first, power) for power in _powers(*pair, ratio))
+
+
+def _alike(parts: Sequence[Any]) -> bool:
+    return all(_equal(one, parts[0]) for one in parts[1:])
+
+
+def _same_but(one: Sequence[int], other: Sequence[int], dim: int) -> bool:
+    return all(a == b for k, (a, b) in enumerate(zip(one, other, strict=True)) if k != dim)
+
+
+def _powers(one: Any, other: Any, ratio: Fraction) -> Iterator[Fraction | int]:
+    """The power of the number of devices by which values are off."""
+    if one.dtype.kind not in "fc":
+        if np.array_equal(one, other):
+            yield 0
+        return
+    for power in _POWERS:
+        if _equal(one, other * float(ratio) ** float(power)):
+            yield power
+            return
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if one.dtype.kind not in "fc" and other.dtype.kind not in "fc":
+        return bool(np.array_equal(one, other))
+    return bool(np.all(close(one, other)))
+
+
+def close(one: Any, other: Any) -> Any:
+    """Which entries of two arrays are the same, but for rounding."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(one - other) <= TOLERANCE * np.maximum(_scale(other), np.abs(other) * (np.abs(other) > MASKED))
+    return near | (one == other) | (np.isnan(one) & np.isnan(other))
+
+
+def _scale(array: Any) -> float:
+    """The largest of the entries that are no mask."""
+    sizes = np.abs(array)
+    sizes = sizes[np.isfinite(sizes)]
+    plain = sizes[sizes <= MASKED]
+    return float(np.max(plain if len(plain) else sizes, initial=0.0)) + 1e-300

@@ -1,0 +1,195 @@
+"""``jax.tree`` and ``jax.tree_util`` in guarded code."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from shardlint.evaluation.guards import MARK
+from shardlint.evaluation.outside import provide
+from shardtypes.semantics import trees
+from shardtypes.semantics.trees import NODE, Registered, Structure, flatten, map_leaves, unflatten
+
+for _base in ("jax.tree", "jax.tree_util"):
+    _of = "tree_" if _base.endswith("util") else ""
+    provide(f"{_base}.{_of}map")(map_leaves)
+    provide(f"{_base}.{_of}leaves")(lambda tree, is_leaf=None: flatten(tree, is_leaf)[0])
+    provide(f"{_base}.{_of}flatten")(flatten)
+    provide(f"{_base}.{_of}structure")(lambda tree, is_leaf=None: flatten(tree, is_leaf)[1])
+    provide(f"{_base}.{_of}unflatten")(unflatten)
+    provide(f"{_base}.{_of}all")(lambda tree, is_leaf=None: all(flatten(tree, is_leaf)[0]))
+setattr(Structure, MARK, True)
+
+
+@provide("jax.tree.reduce")
+@provide("jax.tree_util.tree_reduce")
+def _reduce(function: Callable[[Any, Any], Any], tree: Any, *initializer: Any, is_leaf: Any = None) -> Any:
+    return functools.reduce(function, flatten(tree, is_leaf)[0], *initializer)
+
+
+@provide("jax.tree.transpose")
+@provide("jax.tree_util.tree_transpose")
+def _transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
+    leaves, _ = flatten(tree)
+    step = inner.leaves
+    rows = [leaves[i : i + step] for i in range(0, len(leaves), step)]
+    columns = [unflatten(outer, list(column)) for column in zip(*rows, strict=True)]
+    return unflatten(inner, columns)
+
+
+class Key:
+    """A step of a path to a leaf."""
+
+    def __init__(self, key: Any) -> None:
+        self.key = self.name = self.idx = key
+
+    def __str__(self) -> str:
+        return f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
+
+
+setattr(Key, MARK, True)
+
+
+def _paths(tree: Any, is_leaf: Any, path: tuple[Key, ...] = ()) -> list[tuple[tuple[Key, ...], Any]]:
+    found = None if is_leaf is not None and is_leaf(tree) else trees.parts(tree)
+    if found is None:
+        return [(path, tree)]
+    return [row for key, child in found[0] for row in _paths(child, is_leaf, (*path, Key(key)))]
+
+
+@provide("jax.tree.map_with_path")
+@provide("jax.tree_util.tree_map_with_path")
+def _map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Any = None) -> Any:
+    paths = iter([path for path, _ in _paths(tree, is_leaf)])
+    return map_leaves(lambda *leaves: function(next(paths), *leaves), tree, *rest, is_leaf=is_leaf)
+
+
+@provide("jax.tree.flatten_with_path")
+@provide("jax.tree_util.tree_flatten_with_path")
+def _flatten_with_path(tree: Any, is_leaf: Any = None) -> Any:
+    return _paths(tree, is_leaf), flatten(tree, is_leaf)[1]
+
+
+@provide("jax.tree.leaves_with_path")
+@provide("jax.tree_util.tree_leaves_with_path")
+def _leaves_with_path(tree: Any, is_leaf: Any = None) -> Any:
+    return _paths(tree, is_leaf)
+
+
+@provide("jax.tree_util.keystr")
+def _key_string(path: tuple[Key, ...], **options: Any) -> str:
+    return "".join(map(str, path))
+
+
+# --- classes as nodes -------------------------------------------------------------------------------------------------
+
+
+def register_fields(cls: type, data: tuple[str, ...], rest: tuple[str, ...]) -> type:
+    """Make a class a node with these fields as children; the others are part of the structure."""
+
+    def split(value: Any) -> Any:
+        kept = tuple((name, getattr(value, name)) for name in rest)
+        return [(name, getattr(value, name)) for name in data], (type(value), kept)
+
+    def join(structure: Any, children: Any) -> Any:
+        made_of, kept = structure
+        made = object.__new__(made_of)
+        for name, value in (*zip(data, children, strict=True), *kept):
+            object.__setattr__(made, name, value)
+        return made
+
+    setattr(cls, NODE, Registered(split, join))
+    return cls
+
+
+def register_dataclass_fields(cls: type) -> type:
+    """A dataclass whose fields are children, but for those that are marked as static."""
+    fields = dataclasses.fields(cls)
+    static = tuple(f.name for f in fields if f.metadata.get("static") or f.metadata.get("pytree_node") is False)
+    return register_fields(cls, tuple(f.name for f in fields if f.name not in static), static)
+
+
+@provide("jax.tree_util.register_dataclass")
+def _register_dataclass(nodetype: Any = None, data_fields: Any = None, meta_fields: Any = None, **options: Any) -> Any:
+    if nodetype is None:
+        return functools.partial(_register_dataclass, data_fields=data_fields, meta_fields=meta_fields)
+    if data_fields is None:
+        return register_dataclass_fields(nodetype)
+    return register_fields(nodetype, tuple(data_fields), tuple(meta_fields or ()))
+
+
+@provide("jax.tree_util.register_pytree_node_class")
+def _register_class(cls: type) -> type:
+    def split(value: Any) -> Any:
+        children, rest = value.tree_flatten()
+        return list(enumerate(children)), (type(value), rest)
+
+    setattr(
+        cls, NODE, Registered(split, lambda structure, children: structure[0].tree_unflatten(structure[1], children))
+    )
+    return cls
+
+
+@provide("jax.tree_util.register_pytree_node")
+def _register_node(nodetype: type, flatten_func: Any, unflatten_func: Any, **options: Any) -> None:
+    def split(value: Any) -> Any:
+        children, rest = flatten_func(value)
+        return list(enumerate(children)), rest
+
+    setattr(nodetype, NODE, Registered(split, unflatten_func))
+
+
+@provide("jax.tree_util.Partial")
+def _partial(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return functools.partial(function, *args, **kwargs)
+
+
+def _dataclass_like(cls: Any = None, **options: Any) -> Any:
+    """``flax.struct.dataclass``, ``chex.dataclass``, ``pytree_dataclass``: a frozen dataclass that is a node."""
+    if cls is None:
+        return functools.partial(_dataclass_like, **options)
+    frozen = bool(options.get("frozen", True))
+    made = dataclasses.dataclass(frozen=frozen, kw_only=bool(options.get("kw_only", False)))(cls)
+    made.replace = lambda self, **changes: dataclasses.replace(self, **changes)
+    return register_dataclass_fields(made)
+
+
+for _name in ("flax.struct.dataclass", "shardtypes.pytree_dataclass", "chex.dataclass"):
+    provide(_name)(_dataclass_like)
+
+
+@provide("flax.struct.field")
+def _field(pytree_node: bool = True, **options: Any) -> Any:
+    return dataclasses.field(metadata={"pytree_node": pytree_node}, **options)
+
+
+class Node:
+    """The base of classes that are dataclasses and nodes by being below it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__()
+        _dataclass_like(cls)
+
+
+setattr(Node, MARK, True)
+provide("flax.struct.PyTreeNode<base>")(Node)
+
+
+class Equinox:
+    """``equinox.Module``: as such a node, though its fields may be written to while it is made."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        own = "__init__" in vars(cls)
+        made = dataclasses.dataclass(init=not own, eq=False)(cls)
+        register_dataclass_fields(made)
+
+
+setattr(Equinox, MARK, True)
+provide("equinox.Module<base>")(Equinox)
+
+
+@provide("equinox.field")
+def _equinox_field(static: bool = False, converter: Any = None, **options: Any) -> Any:
+    return dataclasses.field(metadata={"static": static}, **options)

@@ -1,0 +1,82 @@
+"""The sentences about programs whose results depend on the number of devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardlint.evaluation.culprits import Culprit, Step
+from shardlint.evaluation.departures import Departure
+from shardtypes.semantics.relation import Relation
+
+_SHORT = (("jax.numpy.", "jnp."), ("jax.lax.", "lax."), ("jax.nn.", "jax.nn."), ("jax.", "jax."))
+_OWN = "a value of each device's own"
+
+
+def departure_text(departure: Departure) -> str:
+    """What differs, by how much, and what happens at the place of the finding."""
+    many, few = departure.counts
+    difference = departure.difference
+    entry = difference.path + (f"[{', '.join(map(str, difference.index))}]" if difference.index else "")
+    where = f"{departure.function}'s result" + (f" {entry}" if entry else "")
+    numbers = f"{difference.first:.6g} and {difference.second:.6g}"
+    axis = departure.axis
+    return (
+        f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}): "
+        f"{_cause(departure.culprit, axis)}"
+    )
+
+
+def _cause(culprit: Culprit, axis: str) -> str:
+    step = culprit.step
+    what = operation(step.value.what)
+    if step.value.key[0].backward:
+        what = f"the gradient of the result of {what}"
+    if not culprit.operands and step.relation is not None and step.state == "holds":
+        return (
+            f"{what} gives {described(step.relation, axis)}, which the function returns as if all devices had the same"
+        )
+    if step.state == "off":
+        return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
+    operands = list(dict.fromkeys(described(one.relation, axis) for one in culprit.operands))
+    operands.sort(key=lambda text: text == _OWN)
+    taken = _listed(operands) if operands else _OWN
+    hint = f": call lax.psum(…, {axis!r}) first" if f"a partial sum over {axis!r}" in operands else ""
+    if step.value.key[0].backward:
+        return f"{what} is computed from {taken}{hint}"
+    return f"{what} is applied to {taken}{hint}"
+
+
+def _listed(texts: list[str]) -> str:
+    """``a, b and c``."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _factor(step: Step) -> str:
+    """``multiplied by the number of devices``, as a power says."""
+    power = step.power
+    times = "multiplied" if power > 0 else "divided"
+    size = abs(power)
+    return f"{times} by the number of devices" if size == 1 else f"{times} by the number of devices to the power {size}"
+
+
+def described(relation: Relation | None, axis: str) -> str:
+    """A relation over an axis, in words."""
+    if relation is None:
+        return _OWN
+    if relation.kind == "split":
+        return f"a value sharded over {axis!r} along dimension {relation.dim}"
+    if relation.kind == "part":
+        return f"a partial sum over {axis!r}" if relation.monoid == "sum" else _OWN
+    return "a replicated value"
+
+
+def operation(what: Any) -> str:
+    """A function or an operator, as the program writes it."""
+    if isinstance(what, str):
+        return f"`{what.rstrip('=')}`" if what != "==" else "`==`"
+    name = getattr(what, "qualname", None) or getattr(what, "__name__", None) or type(what).__name__
+    for prefix, short in _SHORT:
+        if name.startswith(prefix):
+            return f"{short}{name.removeprefix(prefix)}"
+    return "the call" if name.startswith("<") or name in ("run", "mapped", "partial") else str(name)

@@ -1,0 +1,93 @@
+"""Gradients: the cotangents of a result, taken back through what it was computed from.
+
+The cotangents are arrays like others, made with the same primitives; so their shapes, their numbers and their relations
+to what one device computes are readings too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from shardtypes.semantics.array import Array, Node, NoGradient
+from shardtypes.semantics.primitives.collectives import psum
+from shardtypes.semantics.primitives.elementwise import add
+from shardtypes.semantics.primitives.structure import zeros_like
+from shardtypes.semantics.simulated import Axis, is_of_examples
+
+__all__ = ["NoGradient", "pulled_back", "watched"]
+
+
+def watched(array: Array) -> Array:
+    """An input by which a derivative will be taken."""
+    return replace(array, node=Node((), lambda cotangents: ()), output=0)
+
+
+Observe = Callable[[Array, Array], Array]
+Held = dict[tuple[int, int], Array]
+"""Cotangents by node and output."""
+
+
+def pulled_back(
+    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array], observe: Observe | None = None
+) -> list[Array]:
+    """The cotangents of the inputs, zeros where no result depends on one. ``observe`` is shown each value with its
+    cotangent, and gives the one to go on with. Raises NoGradient."""
+    held: Held = {}
+    values: dict[tuple[int, int], Array] = {}
+    for result, cotangent in zip(results, cotangents, strict=True):
+        _add_to(held, result, cotangent)
+        values[id(result.node), result.output] = result
+    for node in _in_order(results):
+        if observe is not None:
+            for key in ((id(node), output) for output in range(node.count)):
+                if key in held:
+                    held[key] = observe(values[key], held[key])
+        given = [held.get((id(node), output)) for output in range(node.count)]
+        if all(cotangent is None for cotangent in given) or not node.operands:
+            continue
+        for operand, taken in zip(node.operands, node.pull(given), strict=True):
+            if taken is not None:
+                _add_to(held, operand, taken)
+                values[id(operand.node), operand.output] = operand
+    found = [held.get((id(array.node), array.output)) for array in inputs]
+    return [zeros_like(array) if one is None else one for array, one in zip(inputs, found, strict=True)]
+
+
+def _add_to(held: Held, array: Array, cotangent: Array) -> None:
+    """Add a cotangent. One that varies over more mesh axes than the value did is added up over these: the value was
+    cast to vary where it met others (``pvary``), and that is what a cast's gradient is."""
+    if array.node is None:
+        return
+    more = _added_axes(array, cotangent)
+    if more:
+        cotangent = psum(cotangent, axes=more, groups=None)
+    key = id(array.node), array.output
+    before = held.get(key)
+    held[key] = cotangent if before is None else add(before, cotangent)
+
+
+def _added_axes(array: Array, cotangent: Array) -> tuple[Axis, ...]:
+    """The axes that a cotangent varies over, and its value does not: mesh axes by type, axes of examples by number."""
+    more: set[Axis] = set()
+    if array.varying is not None and cotangent.varying is not None:
+        more |= cotangent.varying - array.varying
+    if array.value is not None and cotangent.value is not None:
+        more |= {axis for axis in cotangent.value.axes if is_of_examples(axis) and axis not in array.value.axes}
+    return tuple(sorted(more))
+
+
+def _in_order(results: Sequence[Array]) -> list[Node]:
+    """All nodes that the results depend on, those that depend on others first."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(result.node, False) for result in results if result.node is not None]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((o.node, False) for o in node.operands if o.node is not None)
+    return order[::-1]

@@ -1,0 +1,41 @@
+"""Public functions of JAX, NumPy, einops and others, each a short function over primitives.
+
+A function that stands here has every reading. Importing this package registers all of them.
+"""
+
+from __future__ import annotations
+
+from shardtypes.semantics.lowerings import (
+    collectives,
+    contractions,
+    creation,
+    einops,
+    elementwise,
+    indexing,
+    joining,
+    lax,
+    nn,
+    operators,
+    random,
+    reductions,
+    shapes,
+)
+from shardtypes.semantics.lowerings.registry import LOWERINGS as LOWERINGS
+from shardtypes.semantics.lowerings.registry import Unsupported as Unsupported
+
+# importing a room registers its functions
+_ROOMS = (
+    collectives,
+    contractions,
+    creation,
+    einops,
+    elementwise,
+    indexing,
+    joining,
+    lax,
+    nn,
+    operators,
+    random,
+    reductions,
+    shapes,
+)

@@ -1,0 +1,174 @@
+"""``jax.lax``'s collectives on simulated devices. The axes in force, with their sizes, are a context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import asarray, axis_of
+from shardtypes.semantics.lowerings.operators import divide
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.primitives import collectives as p
+from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.simulated import Axis
+
+_LAX = "jax.lax"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The mesh axes that are bound: by the name that the program gives each, the simulated axis. ``checked`` tells that
+    types keep track of what varies over them (``check_vma``)."""
+
+    axes: Mapping[str, Axis] = field(default_factory=dict)
+    checked: bool = False
+
+
+_bound: ContextVar[Bound] = ContextVar("shardtypes_bound", default=Bound())  # noqa: B039 - frozen
+
+
+def bound() -> Bound:
+    return _bound.get()
+
+
+@contextmanager
+def binding(axes: Mapping[str, Axis], checked: bool = False) -> Iterator[None]:
+    """Bind axes in the block, besides those that are bound."""
+    token = _bound.set(Bound({**_bound.get().axes, **axes}, checked))
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def axes_named(axis_name: Any) -> tuple[Axis, ...]:
+    """The simulated axes of an ``axis_name`` argument, major to minor. Raises NameError as JAX does."""
+    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    found: list[Axis] = []
+    for name in names:
+        if isinstance(name, (tuple, list)):
+            found.extend(axes_named(name))
+        elif name not in _bound.get().axes:
+            raise NameError(f"unbound axis name: {name}")
+        else:
+            found.append(_bound.get().axes[name])
+    return tuple(found)
+
+
+def _groups(given: Any) -> Any:
+    return None if given is None else tuple(tuple(int(i) for i in group) for group in given)
+
+
+def _mapped(tree: Any, function: Callable[[Array], Array]) -> Any:
+    """A function of every array of a tree: collectives take trees."""
+    from shardtypes.semantics.trees import map_leaves
+
+    return map_leaves(lambda leaf: function(asarray(leaf)), tree)
+
+
+def size_of(axis_name: Any) -> int:
+    total = 1
+    for _, size in axes_named(axis_name):
+        total *= size
+    return total
+
+
+def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
+    def function(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+        axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+        if isinstance(x, (int, float)) and not isinstance(x, bool) and primitive is p.psum:
+            return x * (size_of(axis_name) if groups is None else len(groups[0]))  # a constant, as in JAX
+        return _mapped(x, lambda leaf: primitive(leaf, axes=axes, groups=groups))
+
+    return function
+
+
+psum = lowering(f"{_LAX}.psum")(_reduction(p.psum))
+pmax = lowering(f"{_LAX}.pmax")(_reduction(p.pmax))
+pmin = lowering(f"{_LAX}.pmin")(_reduction(p.pmin))
+
+
+@lowering(f"{_LAX}.pmean")
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    count = size_of(axis_name) if axis_index_groups is None else len(axis_index_groups[0])
+    total = psum(_mapped(x, lambda leaf: leaf), axis_name, axis_index_groups=axis_index_groups)
+    return _mapped(total, lambda leaf: divide(leaf, count))
+
+
+@lowering(f"{_LAX}.pvary", f"{_LAX}.pcast")
+def pvary(x: Any, axis_name: Any, **options: Any) -> Any:
+    if options.get("to") not in (None, "varying"):
+        raise Unsupported("a cast to another kind of variance")
+    return _mapped(x, lambda leaf: p.pvary(leaf, axes=axes_named(axis_name)))
+
+
+@lowering(f"{_LAX}.all_gather")
+def all_gather(
+    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, **options: Any
+) -> Any:
+    axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+
+    def gather(leaf: Array) -> Array:
+        at = axis_of(axis, leaf.rank + (not tiled))
+        return p.all_gather(leaf, axes=axes, dimension=at, tiled=bool(tiled), groups=groups)
+
+    return _mapped(x, gather)
+
+
+@lowering(f"{_LAX}.psum_scatter")
+def psum_scatter(
+    x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
+) -> Any:
+    axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+
+    def scatter(leaf: Array) -> Array:
+        at = axis_of(scatter_dimension, leaf.rank)
+        return p.reduce_scatter(leaf, axes=axes, dimension=at, tiled=bool(tiled), groups=groups)
+
+    return _mapped(x, scatter)
+
+
+@lowering(f"{_LAX}.all_to_all")
+def all_to_all(
+    x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
+) -> Any:
+    axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+
+    def exchange(leaf: Array) -> Array:
+        apart, together = axis_of(split_axis, leaf.rank), axis_of(concat_axis, leaf.rank)
+        if tiled:
+            return p.all_to_all(leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups)
+        # the split dimension, one entry for each device, goes; a new one stands where the parts are put together
+        if apart == together:
+            return p.all_to_all(leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups)
+        together, apart = (together + 1, apart) if apart < together else (together, apart + 1)
+        wide = s.expand_dims(leaf, axes=(together,))
+        found = p.all_to_all(wide, axes=axes, split_axis=apart, concat_axis=together, groups=groups)
+        return s.squeeze(found, axes=(apart,))
+
+    return _mapped(x, exchange)
+
+
+@lowering(f"{_LAX}.ppermute")
+def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
+    pairs = tuple((int(source), int(target)) for source, target in perm)
+    return _mapped(x, lambda leaf: p.ppermute(leaf, axes=axes_named(axis_name), perm=pairs))
+
+
+@lowering(f"{_LAX}.pshuffle")
+def pshuffle(x: Any, axis_name: Any, perm: Any) -> Any:
+    return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
+
+
+@lowering(f"{_LAX}.axis_index")
+def axis_index(axis_name: Any) -> Array:
+    return p.index_of(axes_named(axis_name), bound().checked)
+
+
+@lowering(f"{_LAX}.axis_size")
+def axis_size(axis_name: Any) -> int:
+    return size_of(axis_name)

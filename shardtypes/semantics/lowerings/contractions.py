@@ -1,0 +1,251 @@
+"""Products of arrays: einsum, matmul and their relatives."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, promoted
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives.contractions import dot_general
+from shardtypes.semantics.primitives.reductions import reduce_sum
+from shardtypes.semantics.primitives.structure import squeeze, transpose
+
+_JNP, _LAX = "jax.numpy", "jax.lax"
+
+
+def _as(array: Array, dtype: Any) -> Array:
+    return array if dtype is None else asarray(array, dtype)
+
+
+# --- einsum -------------------------------------------------------------------------------------------------------
+
+
+def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The letters of each operand and of the result; an ellipsis becomes letters of its own."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    inputs = left.split(",")
+    spare = [letter for letter in string.ascii_letters if letter not in text]
+    extra = [rank - len(one.replace("...", "")) if "..." in one else 0 for one, rank in zip(inputs, ranks, strict=True)]
+    dots = "".join(spare[: max(extra, default=0)])
+    written = [one.replace("...", dots[len(dots) - more :]) for one, more in zip(inputs, extra, strict=True)]
+    if not arrow:
+        letters = "".join(written)
+        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1 and letter not in dots)
+        return written, dots + "".join(once)
+    return written, right.replace("...", dots)
+
+
+@lowering(f"{_JNP}.einsum")
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    **options: Any,
+) -> Array:
+    if not isinstance(subscripts, str):
+        raise Unsupported("an einsum in the form of lists")
+    arrays = promoted(*[asarray(x) for x in operands])
+    inputs, output = parsed(subscripts, [array.rank for array in arrays])
+    return _as(contracted(arrays, inputs, output), preferred_element_type)
+
+
+def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> Array:
+    """An einsum, two operands at a time."""
+    terms = [_diagonal(array, letters) for array, letters in zip(arrays, inputs, strict=True)]
+    while len(terms) > 1:
+        (a, first), (b, second), *rest = terms
+        kept = set(output).union(*(letters for _, letters in rest))
+        terms = [_pair(a, first, b, second, kept), *rest]
+    ((array, letters),) = terms
+    gone = tuple(k for k, letter in enumerate(letters) if letter not in output)
+    array = reduce_sum(array, axes=gone) if gone else array
+    letters = "".join(letter for letter in letters if letter in output)
+    order = tuple(letters.index(letter) for letter in output)
+    return array if order == tuple(range(len(order))) else transpose(array, permutation=order)
+
+
+def _diagonal(array: Array, letters: str) -> tuple[Array, str]:
+    """The entries for which two dimensions of one letter are at the same place."""
+    from shardtypes.semantics.primitives.structure import iota
+
+    for letter in letters:
+        if letters.count(letter) > 1:
+            first, second = letters.index(letter), letters.rindex(letter)
+            rows = iota(shape=array.dims, dimension=first, dtype="int32")
+            columns = iota(shape=array.dims, dimension=second, dtype="int32")
+            mask = e.convert_element_type(e.eq(rows, columns), new_dtype=array.dtype)
+            array = reduce_sum(e.mul(array, mask), axes=(second,))
+            return _diagonal(array, letters[:second] + letters[second + 1 :])
+    return array, letters
+
+
+def _pair(a: Array, first: str, b: Array, second: str, kept: set[str]) -> tuple[Array, str]:
+    a, first = _alone_summed(a, first, set(second) | kept)
+    b, second = _alone_summed(b, second, set(first) | kept)
+    a, first, b, second = _stretched(a, first, b, second)
+    shared = [letter for letter in first if letter in second]
+    batch = [letter for letter in shared if letter in kept]
+    summed = [letter for letter in shared if letter not in kept]
+    numbers = (
+        (tuple(map(first.index, summed)), tuple(map(second.index, summed))),
+        (tuple(map(first.index, batch)), tuple(map(second.index, batch))),
+    )
+    letters = [*batch, *(x for x in first if x not in shared), *(x for x in second if x not in shared)]
+    return dot_general(a, b, dimension_numbers=numbers), "".join(letters)
+
+
+def _alone_summed(array: Array, letters: str, others: set[str]) -> tuple[Array, str]:
+    """Letters that nothing else has are summed first."""
+    gone = tuple(k for k, letter in enumerate(letters) if letter not in others)
+    if not gone:
+        return array, letters
+    return reduce_sum(array, axes=gone), "".join(letter for letter in letters if letter in others)
+
+
+def _stretched(a: Array, first: str, b: Array, second: str) -> tuple[Array, str, Array, str]:
+    """A dimension of size 1 beside a larger one of the same letter is taken out: it broadcasts."""
+    for letter in list(first):
+        if letter not in second:
+            continue
+        i, j = first.index(letter), second.index(letter)
+        if a.dims[i] == 1 and b.dims[j] != 1:
+            a, first = squeeze(a, axes=(i,)), first[:i] + first[i + 1 :]
+        elif b.dims[j] == 1 and a.dims[i] != 1:
+            b, second = squeeze(b, axes=(j,)), second[:j] + second[j + 1 :]
+    return a, first, b, second
+
+
+# --- matmul and its relatives ---------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.matmul", f"{_JNP}.linalg.matmul")
+def matmul(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None, **options: Any
+) -> Array:
+    x, y = promoted(asarray(a), asarray(b))
+    batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
+    left = batch[len(batch) - max(x.rank - 2, 0) :] + ("ik" if x.rank > 1 else "k")
+    right = batch[len(batch) - max(y.rank - 2, 0) :] + ("kj" if y.rank > 1 else "k")
+    output = batch + ("i" if x.rank > 1 else "") + ("j" if y.rank > 1 else "")
+    if x.rank == 1 == y.rank:
+        output = ""
+    return _as(contracted([x, y], [left, right], output), preferred_element_type)
+
+
+@lowering(f"{_JNP}.dot")
+def dot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None, **options: Any
+) -> Array:
+    x, y = promoted(asarray(a), asarray(b))
+    if not x.rank or not y.rank:
+        return _as(e.mul(x, y), preferred_element_type)
+    summed = y.rank - 2 if y.rank > 1 else 0
+    found = dot_general(x, y, dimension_numbers=(((x.rank - 1,), (summed,)), ((), ())))
+    return _as(found, preferred_element_type)
+
+
+@lowering(f"{_LAX}.dot")
+def lax_dot(
+    lhs: ArrayLike, rhs: ArrayLike, precision: Any = None, preferred_element_type: Any = None, **options: Any
+) -> Array:
+    return dot(lhs, rhs, preferred_element_type=preferred_element_type)
+
+
+@lowering(f"{_LAX}.dot_general")
+def lax_dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    **options: Any,
+) -> Array:
+    numbers = tuple(tuple(tuple(int(k) for k in side) for side in pair) for pair in dimension_numbers)
+    x, y = promoted(asarray(lhs), asarray(rhs))
+    return _as(dot_general(x, y, dimension_numbers=numbers), preferred_element_type)
+
+
+@lowering(f"{_LAX}.batch_matmul")
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
+    return matmul(lhs, rhs)
+
+
+@lowering(f"{_JNP}.inner")
+def inner(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
+    x, y = promoted(asarray(a), asarray(b))
+    if not x.rank or not y.rank:
+        return e.mul(x, y)
+    return dot_general(x, y, dimension_numbers=(((x.rank - 1,), (y.rank - 1,)), ((), ())))
+
+
+@lowering(f"{_JNP}.outer", f"{_JNP}.linalg.outer")
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
+    x, y = promoted(ravel(a), ravel(b))
+    return dot_general(x, y, dimension_numbers=(((), ()), ((), ())))
+
+
+@lowering(f"{_JNP}.vdot")
+def vdot(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
+    x, y = promoted(ravel(a), ravel(b))
+    return dot_general(e.conj(x), y, dimension_numbers=(((0,), (0,)), ((), ())))
+
+
+@lowering(f"{_JNP}.vecdot", f"{_JNP}.linalg.vecdot")
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, **options: Any) -> Array:
+    x, y = promoted(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+    product = e.mul(e.conj(x), y)
+    return reduce_sum(product, axes=(product.rank - 1,))
+
+
+@lowering(f"{_JNP}.tensordot", f"{_JNP}.linalg.tensordot")
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, **options: Any) -> Array:
+    x, y = promoted(asarray(a), asarray(b))
+    if isinstance(axes, int):
+        left, right = tuple(range(x.rank - axes, x.rank)), tuple(range(axes))
+    else:
+        first, second = (one if isinstance(one, (tuple, list)) else (one,) for one in axes)
+        left = tuple(axis_of(k, x.rank) for k in first)
+        right = tuple(axis_of(k, y.rank) for k in second)
+    return dot_general(x, y, dimension_numbers=((left, right), ((), ())))
+
+
+@lowering(f"{_JNP}.kron")
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    from shardtypes.semantics.primitives.structure import expand_dims, reshape
+
+    x, y = promoted(asarray(a), asarray(b))
+    rank = max(x.rank, y.rank)
+    x = expand_dims(x, axes=tuple(range(rank - x.rank)))
+    y = expand_dims(y, axes=tuple(range(rank - y.rank)))
+    left = expand_dims(x, axes=tuple(range(1, 2 * rank, 2)))
+    right = expand_dims(y, axes=tuple(range(0, 2 * rank, 2)))
+    sizes = tuple(int(m) * int(n) for m, n in zip(x.dims, y.dims, strict=True))  # type: ignore[arg-type]
+    return reshape(e.mul(left, right), new_sizes=sizes)
+
+
+@lowering(f"{_JNP}.trace", f"{_JNP}.linalg.trace")
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Array:
+    found = diagonal(a, offset, axis1, axis2)
+    return reduce_sum(found, axes=(found.rank - 1,))
+
+
+@lowering(f"{_JNP}.diagonal", f"{_JNP}.linalg.diagonal")
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    from shardtypes.semantics.lazy import np
+    from shardtypes.semantics.lowerings.indexing import indexed
+
+    array = moveaxis(a, (axis1, axis2), (-2, -1))
+    rows, columns = (int(size) for size in array.dims[-2:])  # type: ignore[arg-type]  # numbers, as values are
+    length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    places = np.arange(length)
+    return indexed(array, (..., places + max(-offset, 0), places + max(offset, 0)))

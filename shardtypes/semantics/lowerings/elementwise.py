@@ -1,0 +1,546 @@
+"""Functions of each entry, in ``jax.numpy``, ``jax.lax``, ``jax.nn`` and ``jax.scipy.special``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from shardtypes.semantics import dtypes
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
+from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract
+from shardtypes.semantics.lowerings.registry import lowering, register
+from shardtypes.semantics.primitive import Primitive
+from shardtypes.semantics.primitives import elementwise as e
+
+_JNP, _LAX, _NN, _SPECIAL = "jax.numpy", "jax.lax", "jax.nn", "jax.scipy.special"
+
+
+def _direct(primitive: Primitive) -> Callable[..., Array]:
+    """A function of ``lax``, which takes arrays of one dtype as they are."""
+
+    def function(*operands: ArrayLike) -> Array:
+        arrays = [asarray(x) for x in operands]
+        strong = [array for array in arrays if not array.weak]
+        if strong and len(strong) < len(arrays):
+            arrays = promoted(*arrays)
+        return primitive(*arrays)
+
+    return function
+
+
+def _of_floats(primitive: Primitive) -> Callable[..., Array]:
+    """A function of ``jax.numpy`` that takes integers as floats."""
+
+    def function(*operands: ArrayLike) -> Array:
+        return primitive(*inexact(*[asarray(x) for x in operands]))
+
+    return function
+
+
+def _promoting(primitive: Primitive) -> Callable[..., Array]:
+    def function(*operands: ArrayLike) -> Array:
+        return primitive(*promoted(*[asarray(x) for x in operands]))
+
+    return function
+
+
+_DIRECT = {
+    "neg": e.neg,
+    "abs": e.abs_,
+    "sign": e.sign,
+    "sqrt": e.sqrt,
+    "rsqrt": e.rsqrt,
+    "cbrt": e.cbrt,
+    "square": e.square,
+    "floor": e.floor,
+    "ceil": e.ceil,
+    "exp": e.exp,
+    "exp2": e.exp2,
+    "expm1": e.expm1,
+    "log": e.log,
+    "log1p": e.log1p,
+    "tanh": e.tanh,
+    "logistic": e.logistic,
+    "sin": e.sin,
+    "cos": e.cos,
+    "tan": e.tan,
+    "asin": e.asin,
+    "acos": e.acos,
+    "atan": e.atan,
+    "sinh": e.sinh,
+    "cosh": e.cosh,
+    "asinh": e.asinh,
+    "acosh": e.acosh,
+    "atanh": e.atanh,
+    "erf": e.erf,
+    "erfc": e.erfc,
+    "erf_inv": e.erf_inv,
+    "lgamma": e.lgamma,
+    "digamma": e.digamma,
+    "bessel_i0e": e.bessel_i0e,
+    "bessel_i1e": e.bessel_i1e,
+    "is_finite": e.is_finite,
+    "real": e.real,
+    "imag": e.imag,
+    "conj": e.conj,
+    "bitwise_not": e.not_,
+    "population_count": e.population_count,
+    "clz": e.clz,
+    "add": e.add,
+    "sub": e.sub,
+    "mul": e.mul,
+    "div": e.div,
+    "rem": e.rem,
+    "max": e.max_,
+    "min": e.min_,
+    "pow": e.pow_,
+    "atan2": e.atan2,
+    "nextafter": e.nextafter,
+    "complex": e.complex_,
+    "eq": e.eq,
+    "ne": e.ne,
+    "lt": e.lt,
+    "le": e.le,
+    "gt": e.gt,
+    "ge": e.ge,
+    "bitwise_and": e.and_,
+    "bitwise_or": e.or_,
+    "bitwise_xor": e.xor,
+    "shift_left": e.shift_left,
+    "shift_right_arithmetic": e.shift_right_arithmetic,
+    "shift_right_logical": e.shift_right_logical,
+    "igamma": e.igamma,
+    "igammac": e.igammac,
+    "zeta": e.zeta,
+    "polygamma": e.polygamma,
+    "betainc": e.betainc,
+    "clamp": e.clamp,
+}
+register(_LAX, {name: _direct(primitive) for name, primitive in _DIRECT.items()})
+
+_FLOATING = {
+    "sqrt": e.sqrt,
+    "cbrt": e.cbrt,
+    "exp": e.exp,
+    "exp2": e.exp2,
+    "expm1": e.expm1,
+    "log": e.log,
+    "log1p": e.log1p,
+    "tanh": e.tanh,
+    "sin": e.sin,
+    "cos": e.cos,
+    "tan": e.tan,
+    "arcsin": e.asin,
+    "asin": e.asin,
+    "arccos": e.acos,
+    "acos": e.acos,
+    "arctan": e.atan,
+    "atan": e.atan,
+    "sinh": e.sinh,
+    "cosh": e.cosh,
+    "arcsinh": e.asinh,
+    "asinh": e.asinh,
+    "arccosh": e.acosh,
+    "acosh": e.acosh,
+    "arctanh": e.atanh,
+    "atanh": e.atanh,
+    "arctan2": e.atan2,
+    "atan2": e.atan2,
+    "nextafter": e.nextafter,
+}
+register(_JNP, {name: _of_floats(primitive) for name, primitive in _FLOATING.items()})
+register(
+    _SPECIAL,
+    {
+        "erf": _of_floats(e.erf),
+        "erfc": _of_floats(e.erfc),
+        "erfinv": _of_floats(e.erf_inv),
+        "gammaln": _of_floats(e.lgamma),
+        "digamma": _of_floats(e.digamma),
+        "expit": _of_floats(e.logistic),
+        "i0e": _of_floats(e.bessel_i0e),
+        "i1e": _of_floats(e.bessel_i1e),
+        "gammainc": _of_floats(e.igamma),
+        "gammaincc": _of_floats(e.igammac),
+        "betainc": _of_floats(e.betainc),
+        "polygamma": _of_floats(e.polygamma),
+    },
+)
+register(
+    _JNP,
+    {
+        "maximum": _promoting(e.max_),
+        "minimum": _promoting(e.min_),
+        "fmod": _promoting(e.rem),
+        "square": _direct(e.square),
+        "sign": _direct(e.sign),
+        "real": _direct(e.real),
+        "imag": _direct(e.imag),
+        "conj": _direct(e.conj),
+        "conjugate": _direct(e.conj),
+        "copy": _direct(e.copy),
+        "positive": _direct(e.copy),
+    },
+)
+
+
+def _rounding(primitive: Primitive) -> Callable[[ArrayLike], Array]:
+    def function(x: ArrayLike) -> Array:
+        array = asarray(x)
+        whole = dtypes.is_kind(array.dtype, "signed", "unsigned", "bool")
+        return array if whole else primitive(array)
+
+    return function
+
+
+register(
+    _JNP,
+    {
+        "floor": _rounding(e.floor),
+        "ceil": _rounding(e.ceil),
+        "trunc": _rounding(e.special_trunc),
+        "fix": _rounding(e.special_trunc),
+    },
+)
+
+
+@lowering(f"{_JNP}.round", f"{_JNP}.around")
+def round_(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
+    array = asarray(a)
+    if dtypes.is_kind(array.dtype, "signed", "unsigned", "bool"):
+        return array
+    factor = like(10.0**decimals, array)
+    return e.div(e.round_(e.mul(array, factor), rounding_method=1), factor)
+
+
+@lowering(f"{_JNP}.rint")
+def rint(x: ArrayLike) -> Array:
+    return e.round_(*inexact(asarray(x)), rounding_method=1)
+
+
+@lowering(f"{_LAX}.round")
+def lax_round(x: ArrayLike, rounding_method: Any = 0) -> Array:
+    return e.round_(asarray(x), rounding_method=int(getattr(rounding_method, "value", rounding_method)))
+
+
+@lowering(f"{_LAX}.integer_pow")
+def integer_pow(x: ArrayLike, y: int) -> Array:
+    return e.integer_pow(asarray(x), y=int(y))
+
+
+@lowering(f"{_LAX}.convert_element_type")
+def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
+    return asarray(operand, new_dtype)
+
+
+@lowering(f"{_LAX}.reduce_precision")
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    return asarray(operand)
+
+
+@lowering(f"{_JNP}.astype")
+def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = False, device: object = None) -> Array:
+    return asarray(x, dtype)
+
+
+@lowering(f"{_JNP}.clip")
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None, **names: Any) -> Array:
+    array = asarray(arr)
+    low, high = names.get("a_min", min), names.get("a_max", max)
+    if low is not None:
+        array = e.max_(*promoted(array, asarray(low)))
+    if high is not None:
+        array = e.min_(*promoted(array, asarray(high)))
+    return array
+
+
+@lowering(f"{_JNP}.where")
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, **options: Any) -> Array:
+    chosen = asarray(condition)
+    mask = chosen if chosen.dtype == "bool" else e.ne(chosen, like(0, chosen))
+    a, b = promoted(asarray(x), asarray(y))
+    return e.select_n(mask, b, a, cases=2)
+
+
+@lowering(f"{_LAX}.select")
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    return where(pred, on_true, on_false)
+
+
+@lowering(f"{_LAX}.select_n")
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
+    return e.select_n(asarray(which), *promoted(*[asarray(case) for case in cases]), cases=len(cases))
+
+
+def truth(x: ArrayLike) -> Array:
+    """The array as booleans: what is not zero is true."""
+    array = asarray(x)
+    return array if array.dtype == "bool" else e.ne(array, like(0, array))
+
+
+@lowering(f"{_JNP}.logical_not")
+def logical_not(x: ArrayLike) -> Array:
+    return e.not_(truth(x))
+
+
+@lowering(f"{_JNP}.logical_and")
+def logical_and(x: ArrayLike, y: ArrayLike) -> Array:
+    return e.and_(truth(x), truth(y))
+
+
+@lowering(f"{_JNP}.logical_or")
+def logical_or(x: ArrayLike, y: ArrayLike) -> Array:
+    return e.or_(truth(x), truth(y))
+
+
+@lowering(f"{_JNP}.logical_xor")
+def logical_xor(x: ArrayLike, y: ArrayLike) -> Array:
+    return e.xor(truth(x), truth(y))
+
+
+@lowering(f"{_JNP}.isfinite")
+def isfinite(x: ArrayLike) -> Array:
+    return e.is_finite(*inexact(asarray(x)))
+
+
+@lowering(f"{_JNP}.isnan")
+def isnan(x: ArrayLike) -> Array:
+    array = asarray(x)
+    return e.ne(array, array)
+
+
+@lowering(f"{_JNP}.isinf")
+def isinf(x: ArrayLike) -> Array:
+    array = absolute(x)
+    return e.eq(array, like(math.inf, array))
+
+
+@lowering(f"{_JNP}.nan_to_num")
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+    array = asarray(x)
+    largest = 3.4028234663852886e38
+    array = where(isnan(array), nan, array)
+    array = where(e.eq(array, like(math.inf, array)), largest if posinf is None else posinf, array)
+    return where(e.eq(array, like(-math.inf, array)), -largest if neginf is None else neginf, array)
+
+
+@lowering(f"{_JNP}.reciprocal")
+def reciprocal(x: ArrayLike) -> Array:
+    return divide(1.0, x)
+
+
+@lowering(f"{_JNP}.float_power")
+def float_power(x: ArrayLike, y: ArrayLike) -> Array:
+    return e.pow_(*inexact(asarray(x), asarray(y)))
+
+
+@lowering(f"{_JNP}.fabs")
+def fabs(x: ArrayLike) -> Array:
+    return e.abs_(*inexact(asarray(x)))
+
+
+@lowering(f"{_JNP}.log2")
+def log2(x: ArrayLike) -> Array:
+    return divide(e.log(*inexact(asarray(x))), math.log(2))
+
+
+@lowering(f"{_JNP}.log10")
+def log10(x: ArrayLike) -> Array:
+    return divide(e.log(*inexact(asarray(x))), math.log(10))
+
+
+@lowering(f"{_JNP}.hypot")
+def hypot(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = inexact(asarray(x), asarray(y))
+    return e.sqrt(e.add(e.square(a), e.square(b)))
+
+
+@lowering(f"{_JNP}.logaddexp")
+def logaddexp(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = inexact(asarray(x), asarray(y))
+    largest = e.max_(a, b)
+    return e.add(largest, e.log1p(e.exp(e.neg(e.abs_(e.sub(a, b))))))
+
+
+@lowering(f"{_JNP}.sinc")
+def sinc(x: ArrayLike) -> Array:
+    (array,) = inexact(asarray(x))
+    angle = multiply(array, math.pi)
+    zero = e.eq(angle, like(0.0, angle))
+    safe = where(zero, 1.0, angle)
+    return where(zero, 1.0, e.div(e.sin(safe), safe))
+
+
+@lowering(f"{_JNP}.deg2rad", f"{_JNP}.radians")
+def deg2rad(x: ArrayLike) -> Array:
+    return multiply(asarray(x), math.pi / 180)
+
+
+@lowering(f"{_JNP}.rad2deg", f"{_JNP}.degrees")
+def rad2deg(x: ArrayLike) -> Array:
+    return multiply(asarray(x), 180 / math.pi)
+
+
+@lowering(f"{_JNP}.copysign")
+def copysign(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = inexact(asarray(x), asarray(y))
+    return where(e.lt(b, like(0.0, b)), e.neg(e.abs_(a)), e.abs_(a))
+
+
+@lowering(f"{_JNP}.heaviside")
+def heaviside(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = inexact(asarray(x), asarray(y))
+    zero = like(0.0, a)
+    return where(e.lt(a, zero), 0.0, where(e.gt(a, zero), 1.0, b))
+
+
+@lowering(f"{_JNP}.isclose")
+def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
+    x, y = promoted(asarray(a), asarray(b))
+    bound = multiply(absolute(y), rtol) + atol
+    return e.le(absolute(subtract(x, y)), bound)
+
+
+@lowering(f"{_JNP}.divmod")
+def divmod_(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+    from shardtypes.semantics.lowerings.operators import floor_divide
+
+    return floor_divide(x, y), remainder(x, y)
+
+
+# --- activations --------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_NN}.relu")
+def relu(x: ArrayLike) -> Array:
+    array = asarray(x)
+    return e.max_(array, like(0, array))
+
+
+@lowering(f"{_NN}.relu6")
+def relu6(x: ArrayLike) -> Array:
+    array = relu(x)
+    return e.min_(array, like(6, array))
+
+
+@lowering(f"{_NN}.sigmoid")
+def sigmoid(x: ArrayLike) -> Array:
+    return e.logistic(*inexact(asarray(x)))
+
+
+@lowering(f"{_NN}.softplus")
+def softplus(x: ArrayLike) -> Array:
+    return logaddexp(x, 0.0)
+
+
+@lowering(f"{_NN}.silu", f"{_NN}.swish")
+def silu(x: ArrayLike) -> Array:
+    return multiply(x, sigmoid(x))
+
+
+@lowering(f"{_NN}.mish")
+def mish(x: ArrayLike) -> Array:
+    return multiply(x, e.tanh(softplus(x)))
+
+
+@lowering(f"{_NN}.log_sigmoid")
+def log_sigmoid(x: ArrayLike) -> Array:
+    return e.neg(softplus(e.neg(asarray(x))))
+
+
+@lowering(f"{_NN}.gelu")
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
+    (array,) = inexact(asarray(x))
+    if approximate:
+        inner = multiply(math.sqrt(2 / math.pi), array + 0.044715 * e.integer_pow(array, y=3))
+        return multiply(0.5, multiply(array, 1.0 + e.tanh(inner)))
+    return multiply(0.5, multiply(array, e.erfc(divide(e.neg(array), math.sqrt(2)))))
+
+
+@lowering(f"{_NN}.elu")
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
+    array = asarray(x)
+    positive = e.gt(array, like(0, array))
+    return where(positive, array, multiply(alpha, e.expm1(where(positive, 0.0, array))))
+
+
+@lowering(f"{_NN}.selu")
+def selu(x: ArrayLike) -> Array:
+    return multiply(1.0507009873554805, elu(x, 1.6732632423543772))
+
+
+@lowering(f"{_NN}.celu")
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
+    return e.max_(*promoted(asarray(x), asarray(0.0))) + multiply(
+        alpha, e.expm1(divide(e.min_(*promoted(asarray(x), asarray(0.0))), alpha))
+    )
+
+
+@lowering(f"{_NN}.leaky_relu")
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
+    array = asarray(x)
+    return where(e.ge(array, like(0, array)), array, multiply(negative_slope, array))
+
+
+@lowering(f"{_NN}.soft_sign")
+def soft_sign(x: ArrayLike) -> Array:
+    return divide(x, 1.0 + absolute(x))
+
+
+@lowering(f"{_NN}.hard_tanh")
+def hard_tanh(x: ArrayLike) -> Array:
+    return clip(x, -1, 1)
+
+
+@lowering(f"{_NN}.hard_sigmoid")
+def hard_sigmoid(x: ArrayLike) -> Array:
+    return divide(relu6(asarray(x) + 3.0), 6.0)
+
+
+@lowering(f"{_NN}.hard_silu", f"{_NN}.hard_swish")
+def hard_silu(x: ArrayLike) -> Array:
+    return multiply(x, hard_sigmoid(x))
+
+
+@lowering(f"{_NN}.squareplus")
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
+    (array,) = inexact(asarray(x))
+    return divide(array + e.sqrt(e.square(array) + b), 2.0)
+
+
+@lowering(f"{_NN}.identity")
+def identity(x: ArrayLike) -> Array:
+    return asarray(x)
+
+
+@lowering(f"{_NN}.one_hot")
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Array:
+    from shardtypes.semantics.lowerings.shapes import moveaxis
+    from shardtypes.semantics.primitives.structure import expand_dims, iota
+
+    array = asarray(x)
+    wide = expand_dims(array, axes=(array.rank,))
+    classes = cast(iota(shape=(int(num_classes),), dimension=0, dtype="int32"), array.dtype or "int32")
+    made = asarray(e.eq(wide, classes), dtype)
+    return made if axis in (-1, array.rank) else moveaxis(made, -1, axis)
+
+
+@lowering(f"{_SPECIAL}.logit")
+def logit(x: ArrayLike) -> Array:
+    (array,) = inexact(asarray(x))
+    return e.sub(e.log(array), e.log1p(e.neg(array)))
+
+
+@lowering(f"{_SPECIAL}.xlogy")
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = inexact(asarray(x), asarray(y))
+    zero = e.eq(a, like(0.0, a))
+    return where(zero, 0.0, e.mul(a, e.log(where(zero, 1.0, b))))
+
+
+@lowering(f"{_SPECIAL}.entr")
+def entr(x: ArrayLike) -> Array:
+    (array,) = inexact(asarray(x))
+    return e.neg(xlogy(array, array))

@@ -1,0 +1,263 @@
+"""``x[…]``, ``x.at[…]`` and the functions that read entries by position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardtypes.semantics import dtypes
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, cast, int_of, like, promoted
+from shardtypes.semantics.lowerings.elementwise import clip
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, ravel
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives import indexing as p
+from shardtypes.semantics.primitives.structure import reshape
+
+_JNP = "jax.numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """An index, as the primitive takes it: its entries, the arrays of positions in it, the result's shape, and where
+    the
+    dimensions of the positions go."""
+
+    entries: tuple[Any, ...]
+    arrays: tuple[Array, ...]
+    shape: tuple[int, ...]
+    at: int
+
+
+def _parts(index: Any, rank: int) -> list[Any]:
+    """The entries of an index, the ellipsis written out, masks as positions."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    items: list[Any] = []
+    for one in given:
+        items.extend(_of_mask(one) if _is_mask(one) else [one])
+    taken = sum(1 for one in items if one is not None and one is not Ellipsis)
+    if taken > rank:
+        raise IndexError("too many indices")
+    dots = [slice(None)] * (rank - taken)
+    if any(one is Ellipsis for one in items):
+        at = next(k for k, one in enumerate(items) if one is Ellipsis)
+        return [*items[:at], *dots, *items[at + 1 :]]
+    return [*items, *dots]
+
+
+def _is_mask(one: Any) -> bool:
+    if isinstance(one, bool):
+        raise Unsupported("a bool as an index")
+    if isinstance(one, Array):
+        return one.dtype == "bool"
+    return isinstance(one, (list, np.ndarray)) and np.asarray(one).dtype == bool if _is_numbers(one) else False
+
+
+def _is_numbers(one: Any) -> bool:
+    if isinstance(one, list):
+        return not any(isinstance(item, Array) for item in one)
+    return type(one).__module__ == "numpy"
+
+
+def _of_mask(mask: Any) -> list[Any]:
+    """The positions where a mask is true, which is the same on all devices."""
+    if isinstance(mask, Array):
+        if mask.value is None or mask.value.axes:
+            raise Unsupported("a mask that is not the same on all devices, as an index")
+        mask = np.asarray(mask.value.parts[0])
+    return list(np.nonzero(np.asarray(mask)))
+
+
+def _parse(array: Array, index: Any, clamp: bool = True) -> _Parsed:
+    entries: list[Any] = []
+    arrays: list[Array] = []
+    k = 0
+    for one in _parts(index, array.rank):
+        if one is None:
+            entries.append(None)
+            continue
+        size = int(array.dims[k])  # type: ignore[arg-type]  # a number, as values are
+        k += 1
+        if isinstance(one, slice):
+            entries.append(slice(*(None if part is None else int_of(part) for part in (one.start, one.stop, one.step))))
+        elif isinstance(one, int) or (not isinstance(one, (Array, list)) and np.ndim(one) == 0):
+            entries.append(axis_of(one, size))
+        else:
+            entries.append((len(arrays),))
+            arrays.append(_in_range(asarray(one), size))
+    return _laid_out(array, entries, arrays)
+
+
+def _in_range(positions: Array, size: int) -> Array:
+    """Positions as JAX reads them: negative ones from the end, those beyond it at the end."""
+    if not dtypes.is_kind(positions.dtype, "signed", "unsigned"):
+        raise TypeError(f"an array of {positions.dtype} is no index")
+    whole = cast(positions, "int32")
+    wrapped = e.select_n(e.lt(whole, like(0, whole)), whole, e.add(whole, like(size, whole)), cases=2)
+    return clip(wrapped, 0, size - 1)
+
+
+def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> _Parsed:
+    """NumPy's rule: positions side by side leave their dimensions in place, those apart move them to the front. A
+    number
+    beside positions counts as a position."""
+    advanced = [isinstance(one, tuple) or (bool(arrays) and isinstance(one, int)) for one in entries]
+    entries = [np.intp(one) if isinstance(one, int) and arrays else one for one in entries]
+    spread = common_shape([one.dims for one in arrays])
+    dims: list[int] = []
+    at: int | None = None
+    closed = apart = False
+    k = 0
+    for one, is_position in zip(entries, advanced, strict=True):
+        if is_position:
+            apart = apart or closed
+            at = len(dims) if at is None else at
+            k += 1
+            continue
+        closed = at is not None
+        if one is None:
+            dims.append(1)
+            continue
+        size = int(array.dims[k])  # type: ignore[arg-type]  # a number, as values are
+        k += 1
+        if isinstance(one, slice):
+            dims.append(len(range(size)[one]))
+    place = 0 if apart or at is None else at
+    dims[place:place] = spread
+    return _Parsed(tuple(entries), tuple(arrays), tuple(dims), place)
+
+
+def indexed(array: Array, index: Any) -> Array:
+    """``array[index]``."""
+    parsed = _parse(array, index)
+    return p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """``x.at``, and with an index ``x.at[index]``."""
+
+    array: Array
+    index: Any = None
+    given: bool = False
+
+    def __getitem__(self, index: Any) -> At:
+        return At(self.array, index, True)
+
+    def get(self, **options: Any) -> Array:
+        return indexed(self.array, self.index)
+
+    def _updated(self, values: ArrayLike, kind: str) -> Array:
+        parsed = _parse(self.array, self.index)
+        new = cast(asarray(values), self.array.dtype or "float32")
+        return p.update(
+            self.array,
+            broadcast_to(new, parsed.shape),
+            *parsed.arrays,
+            index=parsed.entries,
+            at=parsed.at,
+            shape=parsed.shape,
+            kind=kind,
+        )
+
+    def set(self, values: ArrayLike, **options: Any) -> Array:
+        return self._updated(values, "set")
+
+    def add(self, values: ArrayLike, **options: Any) -> Array:
+        return self._updated(values, "add")
+
+    def subtract(self, values: ArrayLike, **options: Any) -> Array:
+        return self._updated(e.neg(asarray(values)), "add")
+
+    def multiply(self, values: ArrayLike, **options: Any) -> Array:
+        return self._updated(values, "mul")
+
+    mul = multiply
+
+    def divide(self, values: ArrayLike, **options: Any) -> Array:
+        return self.set(indexed(self.array, self.index) / values)
+
+    def power(self, values: ArrayLike, **options: Any) -> Array:
+        return self.set(indexed(self.array, self.index) ** values)
+
+    def min(self, values: ArrayLike, **options: Any) -> Array:
+        return self._updated(values, "min")
+
+    def max(self, values: ArrayLike, **options: Any) -> Array:
+        return self._updated(values, "max")
+
+    def apply(self, func: Callable[[Array], Array], **options: Any) -> Array:
+        return self.set(func(indexed(self.array, self.index)))
+
+
+@lowering(f"{_JNP}.take")
+def take(
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None, **options: Any
+) -> Array:
+    array = asarray(a)
+    if axis is None:
+        array, axis = ravel(array), 0
+    before = (slice(None),) * axis_of(axis, array.rank)
+    return indexed(array, (*before, indices if isinstance(indices, int) else asarray(indices)))
+
+
+@lowering(f"{_JNP}.take_along_axis")
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, **options: Any) -> Array:
+    array, places = asarray(arr), asarray(indices)
+    if axis is None:
+        return p.take_along(ravel(array), places, axis=0)
+    at = axis_of(axis, array.rank)
+    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    places = _in_range(places, size)
+    shape = [max(int(m), int(n)) for m, n in zip(array.dims, places.dims, strict=True)]  # type: ignore[arg-type]
+    whole, sizes = list(shape), list(shape)
+    whole[at], sizes[at] = size, int(places.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    return p.take_along(broadcast_to(array, whole), broadcast_to(places, sizes), axis=at)
+
+
+@lowering(f"{_JNP}.put_along_axis")
+def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, **options: Any) -> Array:
+    array, places = asarray(arr), asarray(indices)
+    if axis is None:
+        raise Unsupported("put_along_axis without an axis")
+    at = axis_of(axis, array.rank)
+    places = _in_range(places, int(array.dims[at]))  # type: ignore[arg-type]  # a number, as values are
+    new = broadcast_to(cast(asarray(values), array.dtype or "float32"), places.dims)
+    return p.put_along(array, places, new, axis=at)
+
+
+@lowering("jax.ops.segment_sum")
+def segment_sum(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, **options: Any) -> Array:
+    if num_segments is None:
+        raise Unsupported("segment_sum without num_segments")
+    array = asarray(data)
+    zeros = broadcast_to(like(0, array), (int(num_segments), *array.dims[1:]))
+    ids = asarray(segment_ids)
+    inside = e.and_(e.ge(ids, like(0, ids)), e.lt(ids, like(int(num_segments), ids)))
+    mask = reshape(cast(inside, array.dtype or "float32"), new_sizes=(*ids.dims, *[1] * (array.rank - 1)))
+    return At(zeros, ids).add(e.mul(array, mask))
+
+
+@lowering(f"{_JNP}.searchsorted")
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", **options: Any) -> Array:
+    from shardtypes.semantics.lowerings.reductions import sum_
+    from shardtypes.semantics.primitives.structure import expand_dims
+
+    sorted_, values = promoted(asarray(a), asarray(v))
+    wide = expand_dims(values, axes=(values.rank,))
+    below = e.lt(sorted_, wide) if side == "left" else e.le(sorted_, wide)
+    return sum_(below, axis=-1)
+
+
+@lowering(f"{_JNP}.bincount")
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None) -> Array:
+    array = asarray(x)
+    if length is None:
+        if array.value is None or array.value.axes:
+            raise Unsupported("bincount without a length")
+        length = max(int(np.max(array.value.parts[0], initial=-1)) + 1, minlength)
+    given = broadcast_to(asarray(1), array.dims) if weights is None else asarray(weights)
+    return segment_sum(given, array, length)

@@ -1,0 +1,136 @@
+"""Joining and splitting arrays, repeating them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, int_of, promoted, shape_of
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.shapes import atleast_1d, atleast_2d, ravel, slice_in_dim
+from shardtypes.semantics.primitives import structure as s
+
+_JNP, _LAX = "jax.numpy", "jax.lax"
+
+
+def _items(arrays: Any) -> list[Array]:
+    if isinstance(arrays, Array):
+        return [arrays[i] for i in range(int(arrays.dims[0]))]  # type: ignore[arg-type]  # a number, as values are
+    return [asarray(x) for x in arrays]
+
+
+@lowering(f"{_JNP}.concatenate", f"{_JNP}.concat")
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
+    items = promoted(*_items(arrays))
+    if axis is None:
+        items, axis = [ravel(item) for item in items], 0
+    found = s.concatenate(*items, dimension=axis_of(axis, items[0].rank), count=len(items))
+    return found if dtype is None else asarray(found, dtype)
+
+
+@lowering(f"{_LAX}.concatenate")
+def lax_concatenate(operands: Any, dimension: int) -> Array:
+    return concatenate(operands, dimension)
+
+
+@lowering(f"{_JNP}.stack")
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
+    items = promoted(*_items(arrays))
+    at = axis_of(axis, items[0].rank + 1)
+    widened = [s.expand_dims(item, axes=(at,)) for item in items]
+    found = s.concatenate(*widened, dimension=at, count=len(widened))
+    return found if dtype is None else asarray(found, dtype)
+
+
+@lowering(f"{_JNP}.hstack")
+def hstack(tup: Any, dtype: Any = None) -> Array:
+    items = [atleast_1d(item) for item in _items(tup)]
+    return concatenate(items, 0 if items[0].rank == 1 else 1, dtype)
+
+
+@lowering(f"{_JNP}.vstack", f"{_JNP}.row_stack")
+def vstack(tup: Any, dtype: Any = None) -> Array:
+    return concatenate([atleast_2d(item) for item in _items(tup)], 0, dtype)
+
+
+@lowering(f"{_JNP}.column_stack")
+def column_stack(tup: Any) -> Array:
+    items = [s.expand_dims(item, axes=(1,)) if item.rank == 1 else item for item in _items(tup)]
+    return concatenate(items, 1)
+
+
+@lowering(f"{_JNP}.append")
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    return concatenate([arr, values], axis)
+
+
+@lowering(f"{_JNP}.split", f"{_JNP}.array_split")
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    array = asarray(ary)
+    at = axis_of(axis, array.rank)
+    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    if isinstance(indices_or_sections, (tuple, list)):
+        bounds = [0, *(int_of(one) for one in indices_or_sections), size]
+    else:
+        count = int_of(indices_or_sections)
+        base, more = divmod(size, count)
+        bounds = [k * base + min(k, more) for k in range(count + 1)]
+    return [_between(array, low, high, at) for low, high in zip(bounds, bounds[1:])]  # noqa: B905, RUF100 - pairs
+
+
+def _between(array: Array, low: int, high: int, axis: int) -> Array:
+    return slice_in_dim(array, low, max(high, low), axis=axis)
+
+
+@lowering(f"{_LAX}.split")
+def lax_split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    bounds = [sum(sizes[:k]) for k in range(1, len(sizes))]
+    return split(operand, bounds, axis)
+
+
+@lowering(f"{_JNP}.hsplit")
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    array = asarray(ary)
+    return split(array, indices_or_sections, 0 if array.rank == 1 else 1)
+
+
+@lowering(f"{_JNP}.vsplit")
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    return split(ary, indices_or_sections, 0)
+
+
+@lowering(f"{_JNP}.unstack")
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+    array = asarray(x)
+    at = axis_of(axis, array.rank)
+    count = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    return tuple(s.squeeze(slice_in_dim(array, i, i + 1, axis=at), axes=(at,)) for i in range(count))
+
+
+@lowering(f"{_JNP}.repeat")
+def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, **options: Any) -> Array:
+    array = asarray(a)
+    if axis is None:
+        array, axis = ravel(array), 0
+    at = axis_of(axis, array.rank)
+    if isinstance(repeats, (tuple, list)) or (isinstance(repeats, Array) and repeats.rank):
+        raise Unsupported("repeat with a number for each entry")
+    times = int_of(repeats)
+    wide = s.expand_dims(array, axes=(at + 1,))
+    sizes = (*array.dims[: at + 1], times, *array.dims[at + 1 :])
+    spread = s.broadcast_in_dim(wide, shape=sizes, broadcast_dimensions=tuple(range(wide.rank)))
+    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    return s.reshape(spread, new_sizes=(*array.dims[:at], size * times, *array.dims[at + 1 :]))
+
+
+@lowering(f"{_JNP}.tile")
+def tile(A: ArrayLike, reps: Any) -> Array:
+    array, times = asarray(A), shape_of(reps)
+    rank = max(array.rank, len(times))
+    array = s.expand_dims(array, axes=tuple(range(rank - array.rank)))
+    times = (1,) * (rank - len(times)) + times
+    for k, number in enumerate(times):
+        if number != 1:
+            array = concatenate([array] * number, k) if number else slice_in_dim(array, 0, 0, axis=k)
+    return array

@@ -1,0 +1,135 @@
+"""``jax.nn``: attention and initializers; activations are with the functions of each entry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.contractions import einsum
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, constant, dtype_name, shape_of
+from shardtypes.semantics.lowerings.creation import tri
+from shardtypes.semantics.lowerings.elementwise import where
+from shardtypes.semantics.lowerings.random import normal, truncated_normal, uniform
+from shardtypes.semantics.lowerings.reductions import softmax
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+
+_NN = "jax.nn"
+
+
+@lowering(f"{_NN}.dot_product_attention")
+def dot_product_attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    **options: Any,
+) -> Array:
+    q, k, v = asarray(query), asarray(key), asarray(value)
+    if q.rank != 4 or q.dims[2] != k.dims[2] or any(option is not None for option in options.values()):
+        raise Unsupported("attention with grouped heads, a window or lengths")
+    factor = 1 / math.sqrt(int(q.dims[-1])) if scale is None else scale  # type: ignore[arg-type]
+    scores = einsum("bqhd,bkhd->bhqk", q, k) * factor
+    scores = scores if bias is None else scores + bias
+    if is_causal:
+        scores = where(tri(q.dims[1], k.dims[1], dtype=bool), scores, -1e30)  # type: ignore[arg-type]
+    scores = scores if mask is None else where(mask, scores, -1e30)
+    return cast(einsum("bhqk,bkhd->bqhd", softmax(scores), v), q.dtype or "float32")
+
+
+Initializer = Callable[..., Array]
+
+
+def _of_constant(value: float) -> Initializer:
+    def init(key: Any, shape: Any, dtype: Any = float, **options: Any) -> Array:
+        return constant(value, shape_of(shape), dtype_name(dtype))
+
+    return init
+
+
+lowering(f"{_NN}.initializers.zeros")(_of_constant(0))
+lowering(f"{_NN}.initializers.ones")(_of_constant(1))
+
+
+@lowering(f"{_NN}.initializers.constant")
+def constant_initializer(value: float, dtype: Any = float) -> Initializer:
+    return _of_constant(value)
+
+
+def _random(draw: Callable[..., Array], scale: float) -> Initializer:
+    def init(key: Any, shape: Any, dtype: Any = float, **options: Any) -> Array:
+        return draw(key, shape_of(shape), dtype) * scale
+
+    return init
+
+
+@lowering(f"{_NN}.initializers.normal")
+def normal_initializer(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
+    return _random(normal, stddev)
+
+
+@lowering(f"{_NN}.initializers.truncated_normal")
+def truncated_initializer(
+    stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    return lambda key, shape, dtype=float, **options: (
+        truncated_normal(key, lower, upper, shape_of(shape), dtype) * stddev
+    )
+
+
+@lowering(f"{_NN}.initializers.uniform")
+def uniform_initializer(scale: float = 1e-2, dtype: Any = float) -> Initializer:
+    return _random(uniform, scale)
+
+
+def _scaled(scale: float, mode: str, distribution: str) -> Callable[..., Initializer]:
+    def make(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = float) -> Initializer:
+        def init(key: Any, shape: Any, dtype: Any = float, **options: Any) -> Array:
+            sizes = shape_of(shape)
+            rest = math.prod(sizes) // (sizes[in_axis] * sizes[out_axis])
+            fan_in, fan_out = sizes[in_axis] * rest, sizes[out_axis] * rest
+            fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
+            deviation = math.sqrt(scale / fan)
+            if distribution == "normal":
+                return normal(key, sizes, dtype) * deviation
+            if distribution == "uniform":
+                return uniform(key, sizes, dtype, -1, 1) * (deviation * math.sqrt(3))
+            return truncated_normal(key, -2, 2, sizes, dtype) * (deviation / 0.87962566103423978)
+
+        return init
+
+    return make
+
+
+for _name, _form in {
+    "xavier_uniform": (1.0, "fan_avg", "uniform"),
+    "glorot_uniform": (1.0, "fan_avg", "uniform"),
+    "xavier_normal": (1.0, "fan_avg", "truncated"),
+    "glorot_normal": (1.0, "fan_avg", "truncated"),
+    "lecun_uniform": (1.0, "fan_in", "uniform"),
+    "lecun_normal": (1.0, "fan_in", "truncated"),
+    "kaiming_uniform": (2.0, "fan_in", "uniform"),
+    "he_uniform": (2.0, "fan_in", "uniform"),
+    "kaiming_normal": (2.0, "fan_in", "truncated"),
+    "he_normal": (2.0, "fan_in", "truncated"),
+}.items():
+    lowering(f"{_NN}.initializers.{_name}")(_scaled(*_form))
+
+
+@lowering(f"{_NN}.initializers.variance_scaling")
+def variance_scaling(
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Any = -2,
+    out_axis: Any = -1,
+    batch_axis: Any = (),
+    dtype: Any = float,
+) -> Initializer:
+    kind = {"truncated_normal": "truncated"}.get(distribution, distribution)
+    return _scaled(scale, mode, kind)(in_axis, out_axis, batch_axis, dtype)

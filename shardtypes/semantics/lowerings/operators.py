@@ -1,0 +1,120 @@
+"""Python's operators on arrays, which are functions of ``jax.numpy``."""
+
+from __future__ import annotations
+
+from shardtypes.semantics import dtypes
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
+from shardtypes.semantics.lowerings.registry import lowering
+from shardtypes.semantics.primitive import Primitive
+from shardtypes.semantics.primitives import elementwise as e
+
+_JNP = "jax.numpy"
+
+
+def _is_bool(x: Array) -> bool:
+    return x.dtype == "bool"
+
+
+@lowering(f"{_JNP}.add")
+def add(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = promoted(asarray(x), asarray(y))
+    return e.or_(a, b) if _is_bool(a) else e.add(a, b)
+
+
+@lowering(f"{_JNP}.subtract")
+def subtract(x: ArrayLike, y: ArrayLike) -> Array:
+    return e.sub(*promoted(asarray(x), asarray(y)))
+
+
+@lowering(f"{_JNP}.multiply")
+def multiply(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = promoted(asarray(x), asarray(y))
+    return e.and_(a, b) if _is_bool(a) else e.mul(a, b)
+
+
+@lowering(f"{_JNP}.divide", f"{_JNP}.true_divide")
+def divide(x: ArrayLike, y: ArrayLike) -> Array:
+    return e.div(*inexact(asarray(x), asarray(y)))
+
+
+@lowering(f"{_JNP}.floor_divide")
+def floor_divide(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = promoted(asarray(x), asarray(y))
+    if dtypes.is_kind(a.dtype, "signed", "unsigned", "bool"):
+        whole = e.div(a, b)
+        inexact_ = e.and_(e.ne(e.sign(a), e.sign(b)), e.ne(e.rem(a, b), like(0, a)))
+        return e.select_n(inexact_, whole, e.sub(whole, like(1, whole)), cases=2)
+    rest = remainder(a, b)
+    return e.round_(e.div(e.sub(a, rest), b), rounding_method=1)
+
+
+@lowering(f"{_JNP}.remainder", f"{_JNP}.mod")
+def remainder(x: ArrayLike, y: ArrayLike) -> Array:
+    """The remainder with the sign of the divisor."""
+    a, b = promoted(asarray(x), asarray(y))
+    rest = e.rem(a, b)
+    zero = like(0, rest)
+    other_sign = e.and_(e.ne(e.lt(rest, zero), e.lt(b, zero)), e.ne(rest, zero))
+    return e.select_n(other_sign, rest, e.add(rest, b), cases=2)
+
+
+@lowering(f"{_JNP}.power", f"{_JNP}.pow")
+def power(x: ArrayLike, y: ArrayLike) -> Array:
+    if isinstance(y, int) and not isinstance(y, bool):
+        base = asarray(x)
+        if not _is_bool(base):
+            return e.integer_pow(base, y=y)
+    a, b = promoted(asarray(x), asarray(y))
+    if dtypes.is_kind(a.dtype, "bool"):
+        a, b = cast(a, "int32"), cast(b, "int32")
+    return e.pow_(a, b)
+
+
+@lowering(f"{_JNP}.negative")
+def negative(x: ArrayLike) -> Array:
+    return e.neg(asarray(x))
+
+
+@lowering(f"{_JNP}.abs", f"{_JNP}.absolute")
+def absolute(x: ArrayLike) -> Array:
+    array = asarray(x)
+    return array if _is_bool(array) else e.abs_(array)
+
+
+@lowering(f"{_JNP}.invert", f"{_JNP}.bitwise_not", f"{_JNP}.bitwise_invert")
+def invert(x: ArrayLike) -> Array:
+    return e.not_(asarray(x))
+
+
+def _comparison(primitive: Primitive, name: str) -> None:
+    @lowering(f"{_JNP}.{name}")
+    def compare(x: ArrayLike, y: ArrayLike) -> Array:
+        return primitive(*promoted(asarray(x), asarray(y)))
+
+    COMPARISONS[name] = compare
+
+
+COMPARISONS: dict[str, object] = {}
+for _primitive, _name in (
+    (e.eq, "equal"),
+    (e.ne, "not_equal"),
+    (e.lt, "less"),
+    (e.le, "less_equal"),
+    (e.gt, "greater"),
+    (e.ge, "greater_equal"),
+):
+    _comparison(_primitive, _name)
+
+
+def _bits(primitive: Primitive, *names: str) -> None:
+    @lowering(*(f"{_JNP}.{name}" for name in names))
+    def combine(x: ArrayLike, y: ArrayLike) -> Array:
+        return primitive(*promoted(asarray(x), asarray(y)))
+
+
+_bits(e.and_, "bitwise_and")
+_bits(e.or_, "bitwise_or")
+_bits(e.xor, "bitwise_xor")
+_bits(e.shift_left, "left_shift", "bitwise_left_shift")
+_bits(e.shift_right_arithmetic, "right_shift", "bitwise_right_shift")

@@ -1,0 +1,484 @@
+"""Reductions, norms, softmax, cumulative functions, sorts and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shardtypes.semantics import dtypes
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, cast, inexact, like, promoted
+from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
+from shardtypes.semantics.lowerings.operators import divide, multiply, subtract
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.primitive import Primitive
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives import reductions as r
+from shardtypes.semantics.primitives.structure import expand_dims, reshape
+
+_JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
+
+
+def widened(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """A reduced array, with dimensions of size 1 where it was reduced if they are kept."""
+    return expand_dims(array, axes=axes) if keepdims and axes else array
+
+
+def accumulated(array: Array) -> Array:
+    """The array in the dtype in which ``sum`` adds: small integers and booleans in 32 bits."""
+    kind = dtypes.KIND_OF.get(array.dtype or "")
+    if kind == "unsigned":
+        return cast(array, "uint32")
+    return cast(array, "int32") if kind in ("bool", "signed") else array
+
+
+def masked(array: Array, mask: ArrayLike | None, value: complex) -> Array:
+    """The array, with a number where a mask is false."""
+    return array if mask is None else where(mask, array, like(value, array))
+
+
+def _reduce(
+    primitive: Primitive, array: Array, axis: Any, keepdims: bool, initial: ArrayLike | None, combine: Primitive
+) -> Array:
+    axes = axes_of(axis, array.rank)
+    found = primitive(array, axes=axes)
+    if initial is not None:
+        found = combine(*promoted(found, asarray(initial)))
+    return widened(found, axes, keepdims)
+
+
+@lowering(f"{_JNP}.sum")
+def sum_(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
+    array = asarray(a) if dtype is None else asarray(a, dtype)
+    array = accumulated(array) if dtype is None and promote_integers else array
+    return _reduce(r.reduce_sum, masked(array, where, 0), axis, keepdims, initial, e.add)
+
+
+@lowering(f"{_JNP}.prod")
+def prod(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
+    array = asarray(a) if dtype is None else asarray(a, dtype)
+    array = accumulated(array) if dtype is None and promote_integers else array
+    return _reduce(r.reduce_prod, masked(array, where, 1), axis, keepdims, initial, e.mul)
+
+
+@lowering(f"{_JNP}.max", f"{_JNP}.amax")
+def max_(
+    a: ArrayLike,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    array = asarray(a)
+    if where is not None and initial is not None:
+        array = e.select_n(truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2)
+    return _reduce(r.reduce_max, array, axis, keepdims, initial, e.max_)
+
+
+@lowering(f"{_JNP}.min", f"{_JNP}.amin")
+def min_(
+    a: ArrayLike,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    array = asarray(a)
+    if where is not None and initial is not None:
+        array = e.select_n(truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2)
+    return _reduce(r.reduce_min, array, axis, keepdims, initial, e.min_)
+
+
+@lowering(f"{_JNP}.any")
+def any_(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
+    return _reduce(r.reduce_or, masked(truth(a), where, False), axis, keepdims, None, e.or_)
+
+
+@lowering(f"{_JNP}.all")
+def all_(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
+    return _reduce(r.reduce_and, masked(truth(a), where, True), axis, keepdims, None, e.and_)
+
+
+def count(array: Array, axes: tuple[int, ...]) -> int:
+    """The number of entries along some axes."""
+    total: Any = 1
+    for axis in axes:
+        total = total * array.dims[axis]
+    return int(total)
+
+
+@lowering(f"{_JNP}.mean")
+def mean(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
+    (array,) = inexact(asarray(a)) if dtype is None else (asarray(a, dtype),)
+    axes = axes_of(axis, array.rank)
+    total = sum_(array, axis=axes, keepdims=keepdims, where=where)
+    if where is None:
+        return divide(total, like(count(array, axes), total))
+    return divide(
+        total, sum_(e.convert_element_type(_spread(where, array), new_dtype=array.dtype), axes, keepdims=keepdims)
+    )
+
+
+def _spread(mask: ArrayLike, array: Array) -> Array:
+    """A mask in the shape of an array."""
+    from shardtypes.semantics.lowerings.shapes import broadcast_to
+
+    return broadcast_to(truth(mask), array.dims)
+
+
+@lowering(f"{_JNP}.var")
+def var(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | None = None,
+) -> Array:
+    (array,) = inexact(asarray(a))
+    axes = axes_of(axis, array.rank)
+    middle = _mean(array, axis=axes, keepdims=True, where=where) if mean is None else asarray(mean)
+    squares = e.square(e.abs_(subtract(array, middle)))
+    total = sum_(squares, axis=axes, keepdims=keepdims, where=where)
+    less = ddof if correction is None else correction
+    if where is None:
+        return divide(total, like(max(count(array, axes) - less, 0), total))
+    number = sum_(e.convert_element_type(_spread(where, array), new_dtype=array.dtype), axes, keepdims=keepdims)
+    return divide(total, subtract(number, less))
+
+
+_mean = mean
+
+
+@lowering(f"{_JNP}.std")
+def std(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | None = None,
+) -> Array:
+    return e.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+
+@lowering(f"{_JNP}.ptp")
+def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
+    return subtract(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims))
+
+
+@lowering(f"{_JNP}.count_nonzero")
+def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Array:
+    return sum_(truth(a), axis, keepdims=keepdims)
+
+
+def _ignoring_nan(reduction: Callable[..., Array], value: float) -> Callable[..., Array]:
+    def function(a: ArrayLike, axis: Any = None, *args: Any, keepdims: bool = False, **options: Any) -> Array:
+        array = asarray(a)
+        if dtypes.is_kind(array.dtype, "floating", "complex"):
+            array = where(isnan(array), like(value, array), array)
+        return reduction(array, axis, *args, keepdims=keepdims, **options)
+
+    return function
+
+
+lowering(f"{_JNP}.nansum")(_ignoring_nan(sum_, 0.0))
+lowering(f"{_JNP}.nanprod")(_ignoring_nan(prod, 1.0))
+lowering(f"{_JNP}.nanmax")(_ignoring_nan(max_, -float("inf")))
+lowering(f"{_JNP}.nanmin")(_ignoring_nan(min_, float("inf")))
+
+
+@lowering(f"{_JNP}.nanmean")
+def nanmean(
+    a: ArrayLike,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
+    (array,) = inexact(asarray(a))
+    known = e.not_(isnan(array))
+    known = known if where is None else e.and_(known, _spread(where, array))
+    return mean(array, axis, dtype, out, keepdims, where=known)
+
+
+def _position(primitive: Primitive, worst: float | None = None) -> Callable[..., Array]:
+    def function(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
+        array = asarray(a)
+        if worst is not None and dtypes.is_kind(array.dtype, "floating"):
+            array = where(isnan(array), like(worst, array), array)
+        if axis is None:
+            flat = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),))
+            found = primitive(flat, axes=(0,), index_dtype="int32")
+            return expand_dims(found, axes=tuple(range(array.rank))) if keepdims else found
+        axes = (axis_of(axis, array.rank),)
+        return widened(primitive(array, axes=axes, index_dtype="int32"), axes, bool(keepdims))
+
+    return function
+
+
+argmax = lowering(f"{_JNP}.argmax")(_position(r.argmax))
+argmin = lowering(f"{_JNP}.argmin")(_position(r.argmin))
+lowering(f"{_JNP}.nanargmax")(_position(r.argmax, -float("inf")))
+lowering(f"{_JNP}.nanargmin")(_position(r.argmin, float("inf")))
+
+
+@lowering(f"{_LAX}.argmax")
+def lax_argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
+    return asarray(argmax(operand, axis), index_dtype)
+
+
+@lowering(f"{_LAX}.argmin")
+def lax_argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
+    return asarray(argmin(operand, axis), index_dtype)
+
+
+def _lax_reduction(primitive: Primitive) -> Callable[[ArrayLike, Any], Array]:
+    return lambda operand, axes: primitive(asarray(operand), axes=axes_of(tuple(axes), asarray(operand).rank))
+
+
+for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
+    lowering(f"{_LAX}.reduce_{_name}")(_lax_reduction(r.PRIMITIVES[f"reduce_{_name}"]))
+
+
+def _cumulative(primitive: Primitive, widen: bool) -> Callable[..., Array]:
+    def function(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+        array = asarray(a) if dtype is None else asarray(a, dtype)
+        if array.dtype == "bool" and widen:
+            array = cast(array, "int32")
+        if axis is None:
+            array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
+        return primitive(array, axis=axis_of(axis, array.rank), reverse=False)
+
+    return function
+
+
+cumsum = lowering(f"{_JNP}.cumsum")(_cumulative(r.cumsum, True))
+cumprod = lowering(f"{_JNP}.cumprod")(_cumulative(r.cumprod, True))
+
+
+def _lax_cumulative(primitive: Primitive) -> Callable[..., Array]:
+    def function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+        array = asarray(operand)
+        return primitive(array, axis=axis_of(axis, array.rank), reverse=bool(reverse))
+
+    return function
+
+
+for _name in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"):
+    lowering(f"{_LAX}.{_name}")(_lax_cumulative(r.PRIMITIVES[_name]))
+
+
+@lowering("jax.nn.logsumexp", "jax.scipy.special.logsumexp")
+def logsumexp(
+    a: ArrayLike,
+    axis: Any = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    if return_sign:
+        raise Unsupported("logsumexp with its sign")
+    (array,) = inexact(asarray(a))
+    axes = axes_of(axis, array.rank)
+    array = masked(array, where, -float("inf"))
+    largest = e.stop_gradient(r.reduce_max(array, axes=axes))
+    largest = _where(e.is_finite(largest), largest, 0.0)
+    weights = e.exp(subtract(array, expand_dims(largest, axes=axes)))
+    weights = weights if b is None else multiply(weights, b)
+    total = r.reduce_sum(weights, axes=axes)
+    return widened(e.add(e.log(total), largest), axes, keepdims)
+
+
+_where = where
+
+
+@lowering("jax.nn.softmax", "jax.scipy.special.softmax")
+def softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None, initial: ArrayLike | None = None) -> Array:
+    array = _inexact(x)
+    axes = axes_of(axis, array.rank)
+    array = masked(array, where, -float("inf"))
+    largest = e.stop_gradient(r.reduce_max(array, axes=axes))
+    weights = e.exp(e.sub(array, expand_dims(largest, axes=axes)))
+    found = e.div(weights, expand_dims(r.reduce_sum(weights, axes=axes), axes=axes))
+    return masked(found, where, 0.0)
+
+
+def _inexact(x: ArrayLike) -> Array:
+    return inexact(asarray(x))[0]
+
+
+@lowering("jax.nn.log_softmax", "jax.scipy.special.log_softmax")
+def log_softmax(
+    x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None, initial: ArrayLike | None = None
+) -> Array:
+    array = _inexact(x)
+    axes = axes_of(axis, array.rank)
+    array = masked(array, where, -float("inf"))
+    shifted = e.sub(array, expand_dims(e.stop_gradient(r.reduce_max(array, axes=axes)), axes=axes))
+    total = expand_dims(r.reduce_sum(e.exp(shifted), axes=axes), axes=axes)
+    return e.sub(shifted, e.log(total))
+
+
+@lowering("jax.nn.standardize")
+def standardize(
+    x: ArrayLike,
+    axis: Any = -1,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
+) -> Array:
+    middle = _mean(x, axis, keepdims=True, where=where) if mean is None else asarray(mean)
+    if variance is None:
+        variance = subtract(_mean(e.square(_inexact(x)), axis, keepdims=True, where=where), e.square(middle))
+    return multiply(subtract(x, middle), e.rsqrt(asarray(variance) + epsilon))
+
+
+@lowering(f"{_JNP}.sort")
+def sort(
+    a: ArrayLike,
+    axis: Any = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    array = asarray(a)
+    if axis is None:
+        array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
+    dimension = axis_of(axis, array.rank)
+    (found,) = r.sort(array, dimension=dimension, num_keys=1, is_stable=True, count=1)
+    return _flipped(found, dimension) if descending else found
+
+
+def _flipped(array: Array, axis: int) -> Array:
+    from shardtypes.semantics.primitives.structure import rev
+
+    return rev(array, dimensions=(axis,))
+
+
+@lowering(f"{_JNP}.argsort")
+def argsort(
+    a: ArrayLike,
+    axis: Any = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    array = asarray(a)
+    if axis is None:
+        array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
+    dimension = axis_of(axis, array.rank)
+    key = e.neg(array) if descending else array
+    return r.sort(key, r.positions(array.dims, dimension), dimension=dimension, num_keys=1, is_stable=True, count=2)[1]
+
+
+@lowering(f"{_LAX}.sort")
+def lax_sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+    several = isinstance(operand, (tuple, list))
+    arrays = [asarray(x) for x in operand] if several else [asarray(operand)]
+    at = axis_of(dimension, arrays[0].rank)
+    found = r.sort(*arrays, dimension=at, num_keys=num_keys, is_stable=is_stable, count=len(arrays))
+    return tuple(found) if several else found[0]
+
+
+@lowering(f"{_LAX}.top_k", f"{_LAX}.approx_max_k")
+def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Array]:
+    from shardtypes.semantics.lowerings.shapes import slice_in_dim
+
+    array = asarray(operand)
+    dimension = axis_of(axis, array.rank)
+    places = r.positions(array.dims, dimension)
+    _, found, where_ = r.sort(e.neg(array), array, places, dimension=dimension, num_keys=1, is_stable=True, count=3)
+    return [slice_in_dim(found, 0, int(k), axis=dimension), slice_in_dim(where_, 0, int(k), axis=dimension)]
+
+
+@lowering(f"{_JNP}.linalg.norm")
+def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+    (array,) = inexact(asarray(x))
+    axes = axes_of(axis, array.rank)
+    if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
+        return e.sqrt(widened(r.reduce_sum(e.square(e.abs_(array)), axes=axes), axes, keepdims))
+    if len(axes) != 1:
+        raise Unsupported(f"a norm of order {ord} of matrices")
+    size = e.abs_(array)
+    if ord == float("inf"):
+        return max_(size, axes, keepdims=keepdims)
+    if ord == -float("inf"):
+        return min_(size, axes, keepdims=keepdims)
+    if ord == 0:
+        return sum_(cast(truth(size), array.dtype or "float32"), axes, keepdims=keepdims)
+    if ord == 1:
+        return sum_(size, axes, keepdims=keepdims)
+    total = sum_(e.pow_(size, like(float(ord), size)), axes, keepdims=keepdims)
+    return e.pow_(total, like(1.0 / float(ord), total))
+
+
+@lowering(f"{_JNP}.average")
+def average(
+    a: ArrayLike, axis: Any = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
+) -> Array:
+    if returned:
+        raise Unsupported("average with the sum of weights")
+    if weights is None:
+        return mean(a, axis, keepdims=keepdims)
+    array, given = inexact(asarray(a), asarray(weights))
+    if given.rank != array.rank and axis is not None:
+        shape = [1] * array.rank
+        shape[axis_of(axis, array.rank)] = int(given.dims[0])  # type: ignore[arg-type]  # a number, as values are
+        given = reshape(given, new_sizes=tuple(shape))
+    total = sum_(multiply(array, given), axis, keepdims=keepdims)
+    return divide(total, sum_(_widened_weights(given, array), axis, keepdims=keepdims))
+
+
+def _widened_weights(weights: Array, array: Array) -> Array:
+    from shardtypes.semantics.lowerings.shapes import broadcast_to
+
+    return broadcast_to(weights, array.dims)

@@ -1,0 +1,385 @@
+"""Reshapes, transposes, broadcasts, slices along one dimension, rolls and flips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, int_of, shape_of
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives import structure as s
+
+_JNP, _LAX = "jax.numpy", "jax.lax"
+
+
+def size_of(array: Array) -> int:
+    """The number of entries."""
+    total = 1
+    for size in array.dims:
+        total *= int(size)  # type: ignore[arg-type]  # a number, as values are
+    return total
+
+
+def _resolved(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape with a number in place of -1."""
+    if -1 not in shape:
+        return tuple(shape)
+    rest = 1
+    for size in shape:
+        rest *= size if size != -1 else 1
+    return tuple(size_of(array) // rest if size == -1 else size for size in shape)
+
+
+@lowering(f"{_JNP}.reshape")
+def reshape(a: ArrayLike, shape: Any = None, order: str = "C", **options: Any) -> Array:
+    array = asarray(a)
+    wanted = _resolved(array, shape_of(options.get("newshape", shape)))
+    if order != "C":
+        raise Unsupported("a reshape in Fortran's order")
+    return s.reshape(array, new_sizes=wanted)
+
+
+@lowering("jax.Array.reshape")
+def method_reshape(a: Array, *args: Any, order: str = "C", **options: Any) -> Array:
+    shape = args[0] if len(args) == 1 else args
+    return reshape(a, options.get("shape", shape), order)
+
+
+@lowering(f"{_LAX}.reshape")
+def lax_reshape(operand: ArrayLike, new_sizes: Any, dimensions: Any = None, **options: Any) -> Array:
+    array = asarray(operand)
+    if dimensions is not None:
+        array = s.transpose(array, permutation=tuple(dimensions))
+    return s.reshape(array, new_sizes=shape_of(new_sizes))
+
+
+@lowering(f"{_LAX}.collapse")
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    array = asarray(operand)
+    start = start_dimension % max(array.rank, 1)
+    stop = array.rank if stop_dimension is None else stop_dimension
+    stop = stop + array.rank if stop < 0 else stop
+    return reshape(array, (*array.dims[:start], -1, *array.dims[stop:]))
+
+
+@lowering(f"{_JNP}.ravel", "jax.Array.ravel", "jax.Array.flatten")
+def ravel(a: ArrayLike, order: str = "C", **options: Any) -> Array:
+    return reshape(a, -1, order)
+
+
+@lowering(f"{_JNP}.transpose", f"{_JNP}.permute_dims")
+def transpose(a: ArrayLike, axes: Any = None) -> Array:
+    array = asarray(a)
+    order = tuple(range(array.rank))[::-1] if axes is None else tuple(axis_of(axis, array.rank) for axis in axes)
+    return s.transpose(array, permutation=order)
+
+
+@lowering("jax.Array.transpose")
+def method_transpose(a: Array, *axes: Any) -> Array:
+    given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes
+    return transpose(a, given or None)
+
+
+@lowering(f"{_LAX}.transpose")
+def lax_transpose(operand: ArrayLike, permutation: Any) -> Array:
+    return transpose(operand, permutation)
+
+
+@lowering(f"{_JNP}.matrix_transpose")
+def matrix_transpose(x: ArrayLike) -> Array:
+    return swapaxes(x, -1, -2)
+
+
+@lowering(f"{_JNP}.swapaxes")
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
+    array = asarray(a)
+    order = list(range(array.rank))
+    i, j = axis_of(axis1, array.rank), axis_of(axis2, array.rank)
+    order[i], order[j] = order[j], order[i]
+    return s.transpose(array, permutation=tuple(order))
+
+
+@lowering(f"{_JNP}.moveaxis")
+def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
+    array = asarray(a)
+    sources = [axis_of(axis, array.rank) for axis in _several(source)]
+    targets = [axis_of(axis, array.rank) for axis in _several(destination)]
+    order = [axis for axis in range(array.rank) if axis not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return s.transpose(array, permutation=tuple(order))
+
+
+def _several(axis: Any) -> Sequence[int]:
+    return tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+
+
+@lowering(f"{_JNP}.rollaxis")
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
+    array = asarray(a)
+    at = axis_of(axis, array.rank)
+    target = start + array.rank if start < 0 else start
+    return moveaxis(array, at, target - (at < target))
+
+
+@lowering(f"{_JNP}.expand_dims")
+def expand_dims(a: ArrayLike, axis: Any) -> Array:
+    array = asarray(a)
+    given = _several(axis)
+    return s.expand_dims(array, axes=tuple(sorted(axis_of(one, array.rank + len(given)) for one in given)))
+
+
+@lowering(f"{_LAX}.expand_dims")
+def lax_expand_dims(array: ArrayLike, dimensions: Any) -> Array:
+    return expand_dims(array, tuple(dimensions))
+
+
+@lowering(f"{_JNP}.squeeze")
+def squeeze(a: ArrayLike, axis: Any = None) -> Array:
+    array = asarray(a)
+    if axis is None:
+        axes = tuple(k for k, size in enumerate(array.dims) if size == 1)
+    else:
+        axes = axes_of(axis, array.rank)
+    return s.squeeze(array, axes=axes)
+
+
+@lowering(f"{_LAX}.squeeze")
+def lax_squeeze(array: ArrayLike, dimensions: Any) -> Array:
+    return squeeze(array, tuple(dimensions))
+
+
+@lowering(f"{_JNP}.broadcast_to")
+def broadcast_to(array: ArrayLike, shape: Any, **options: Any) -> Array:
+    given, wanted = asarray(array), tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    first = len(wanted) - given.rank
+    return s.broadcast_in_dim(given, shape=wanted, broadcast_dimensions=tuple(range(first, len(wanted))))
+
+
+@lowering(f"{_LAX}.broadcast")
+def broadcast(operand: ArrayLike, sizes: Any, **options: Any) -> Array:
+    array = asarray(operand)
+    return broadcast_to(array, (*shape_of(sizes), *array.dims))
+
+
+@lowering(f"{_LAX}.broadcast_in_dim")
+def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Any, **options: Any) -> Array:
+    return s.broadcast_in_dim(asarray(operand), shape=shape_of(shape), broadcast_dimensions=tuple(broadcast_dimensions))
+
+
+def common_shape(shapes: Sequence[Sequence[Any]]) -> tuple[int, ...]:
+    """The shape that shapes broadcast to."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple(next((shape[k] for shape in padded if shape[k] != 1), 1) for k in range(rank))
+
+
+@lowering(f"{_JNP}.broadcast_arrays")
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
+    arrays = [asarray(x) for x in args]
+    shape = common_shape([array.dims for array in arrays])
+    return [broadcast_to(array, shape) for array in arrays]
+
+
+@lowering(f"{_JNP}.broadcast_shapes", f"{_LAX}.broadcast_shapes")
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    return common_shape([shape_of(shape) for shape in shapes])
+
+
+@lowering(f"{_JNP}.atleast_1d")
+def atleast_1d(*arrays: ArrayLike) -> Any:
+    found = [s.expand_dims(x, axes=(0,)) if x.rank == 0 else x for x in map(asarray, arrays)]
+    return found[0] if len(found) == 1 else found
+
+
+@lowering(f"{_JNP}.atleast_2d")
+def atleast_2d(*arrays: ArrayLike) -> Any:
+    found = [s.expand_dims(x, axes=tuple(range(2 - x.rank))) if x.rank < 2 else x for x in map(asarray, arrays)]
+    return found[0] if len(found) == 1 else found
+
+
+# --- slices -------------------------------------------------------------------------------------------------------
+
+
+def slice_in_dim(
+    operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Array:
+    """A slice along one dimension."""
+    array = asarray(operand)
+    at = axis_of(axis, array.rank)
+    whole = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    low, high, _ = slice(start_index, limit_index).indices(whole)
+    starts = [0] * array.rank
+    limits = list(array.dims)
+    strides = [1] * array.rank
+    starts[at], limits[at], strides[at] = low, max(high, low), stride
+    return s.slice_(array, start_indices=tuple(starts), limit_indices=tuple(limits), strides=tuple(strides))
+
+
+lowering(f"{_LAX}.slice_in_dim")(slice_in_dim)
+
+
+@lowering(f"{_LAX}.slice")
+def lax_slice(operand: ArrayLike, start_indices: Any, limit_indices: Any, strides: Any = None) -> Array:
+    steps = None if strides is None else tuple(strides)
+    return s.slice_(
+        asarray(operand), start_indices=tuple(start_indices), limit_indices=tuple(limit_indices), strides=steps
+    )
+
+
+@lowering(f"{_LAX}.index_in_dim")
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+    array = asarray(operand)
+    at = axis_of(axis, array.rank)
+    number = axis_of(index, int(array.dims[at]))  # type: ignore[arg-type]  # a number, as values are
+    found = slice_in_dim(array, number, number + 1, axis=at)
+    return found if keepdims else s.squeeze(found, axes=(at,))
+
+
+def _starts(given: Any, rank: int) -> list[Array]:
+    items = [given[k] for k in range(rank)] if isinstance(given, Array) else list(given)
+    return [asarray(item) for item in items]
+
+
+@lowering(f"{_LAX}.dynamic_slice")
+def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Any, **options: Any) -> Array:
+    array = asarray(operand)
+    return s.dynamic_slice(array, *_starts(start_indices, array.rank), slice_sizes=shape_of(slice_sizes))
+
+
+@lowering(f"{_LAX}.dynamic_slice_in_dim")
+def dynamic_slice_in_dim(
+    operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, **options: Any
+) -> Array:
+    array = asarray(operand)
+    at = axis_of(axis, array.rank)
+    starts: list[ArrayLike] = [0] * array.rank
+    sizes = list(array.dims)
+    starts[at], sizes[at] = start_index, int(slice_size)
+    return s.dynamic_slice(array, *_starts(starts, array.rank), slice_sizes=tuple(sizes))
+
+
+@lowering(f"{_LAX}.dynamic_index_in_dim")
+def dynamic_index_in_dim(
+    operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, **options: Any
+) -> Array:
+    found = dynamic_slice_in_dim(operand, index, 1, axis)
+    return found if keepdims else s.squeeze(found, axes=(axis_of(axis, found.rank),))
+
+
+@lowering(f"{_LAX}.dynamic_update_slice")
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Any, **options: Any) -> Array:
+    array, new = asarray(operand), asarray(update)
+    return s.dynamic_update_slice(array, new, *_starts(start_indices, array.rank))
+
+
+@lowering(f"{_LAX}.dynamic_update_slice_in_dim")
+def dynamic_update_slice_in_dim(
+    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, **options: Any
+) -> Array:
+    array = asarray(operand)
+    starts: list[ArrayLike] = [0] * array.rank
+    starts[axis_of(axis, array.rank)] = start_index
+    return s.dynamic_update_slice(array, asarray(update), *_starts(starts, array.rank))
+
+
+@lowering(f"{_LAX}.dynamic_update_index_in_dim")
+def dynamic_update_index_in_dim(
+    operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, **options: Any
+) -> Array:
+    array, new = asarray(operand), asarray(update)
+    at = axis_of(axis, array.rank)
+    new = s.expand_dims(new, axes=(at,)) if new.rank < array.rank else new
+    return dynamic_update_slice_in_dim(array, new, index, at)
+
+
+# --- flips and rolls ------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.flip")
+def flip(m: ArrayLike, axis: Any = None) -> Array:
+    array = asarray(m)
+    return s.rev(array, dimensions=axes_of(axis, array.rank))
+
+
+@lowering(f"{_JNP}.fliplr")
+def fliplr(m: ArrayLike) -> Array:
+    return flip(m, 1)
+
+
+@lowering(f"{_JNP}.flipud")
+def flipud(m: ArrayLike) -> Array:
+    return flip(m, 0)
+
+
+@lowering(f"{_LAX}.rev")
+def rev(operand: ArrayLike, dimensions: Any) -> Array:
+    return flip(operand, tuple(dimensions))
+
+
+@lowering(f"{_JNP}.roll")
+def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
+    array = asarray(a)
+    if axis is None:
+        return reshape(roll(ravel(array), shift, 0), array.dims)
+    axes = [axis_of(one, array.rank) for one in _several(axis)]
+    shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    for at, by in zip(axes, shifts, strict=True):
+        array = _rolled(array, by, at)
+    return array
+
+
+def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
+    size = int(array.dims[axis])  # type: ignore[arg-type]  # a number, as values are
+    if not size:
+        return array
+    start = int_of(by) % size
+    if not start:
+        return array
+    first = slice_in_dim(array, size - start, size, axis=axis)
+    return s.concatenate(first, slice_in_dim(array, 0, size - start, axis=axis), dimension=axis, count=2)
+
+
+@lowering(f"{_JNP}.rot90")
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    array = asarray(m)
+    first, second = (axis_of(axis, array.rank) for axis in axes)
+    match k % 4:
+        case 0:
+            return array
+        case 1:
+            return swapaxes(flip(array, second), first, second)
+        case 2:
+            return flip(array, (first, second))
+        case _:
+            return flip(swapaxes(array, first, second), second)
+
+
+@lowering(f"{_LAX}.pad")
+def lax_pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Array:
+    config = tuple(tuple(int(number) for number in one) for one in padding_config)
+    return s.pad(asarray(operand), asarray(padding_value), padding_config=config)
+
+
+@lowering(f"{_JNP}.pad")
+def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) -> Array:
+    given = asarray(array)
+    if mode != "constant":
+        raise Unsupported(f"padding in mode {mode}")
+    widths = _pad_widths(pad_width, given.rank)
+    value = asarray(options.get("constant_values", 0))
+    if value.rank:
+        raise Unsupported("padding with several values")
+    number = e.convert_element_type(value, new_dtype=given.dtype)
+    return s.pad(given, number, padding_config=tuple((low, high, 0) for low, high in widths))
+
+
+def _pad_widths(given: Any, rank: int) -> list[tuple[int, int]]:
+    if isinstance(given, int):
+        return [(given, given)] * rank
+    pairs = [tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in given]
+    if all(isinstance(one, int) for one in given) and len(given) == 2:
+        pairs = [(given[0], given[1])]
+    return [(int(low), int(high)) for low, high in (pairs * rank if len(pairs) == 1 else pairs)]

@@ -1,0 +1,317 @@
+"""The declaration of a primitive, and its application to arrays: every reading of it is made here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from shardtypes.lang.frozen import frozen
+from shardtypes.semantics import dtypes
+from shardtypes.semantics.array import Array, Dim, Node, NoGradient, Params, UnknownRank
+from shardtypes.semantics.letters import Letters
+from shardtypes.semantics.propagation import propagated
+from shardtypes.semantics.relation import NOTHING_KNOWN, SAME, Monoid, Relation, Relations, axes_of
+
+if TYPE_CHECKING:
+    from shardtypes.semantics.simulated import Numbers
+
+LetterRule: TypeAlias = Callable[[Sequence[Array], Params], Letters]
+ShapeRule: TypeAlias = Callable[[Sequence[Array], Params, "Letters | None"], Sequence[tuple[Dim, ...]]]
+DtypeRule: TypeAlias = Callable[[Sequence[Array], Params], Sequence["str | None"]]
+Vary: TypeAlias = Callable[[frozenset[tuple[str, int]], Params], frozenset[tuple[str, int]]]
+Evaluation: TypeAlias = "Callable[..., Numbers | Sequence[Numbers]]"
+Pull: TypeAlias = Callable[
+    [Sequence["Array | None"], Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]
+]
+"""Takes the cotangents of the results, the operands, the results and the parameters; gives those of the operands."""
+
+
+@frozen
+class Values:
+    """How the values of a result depend on those of the operands, by operand number.
+
+    ``jointly`` are those in which it is linear together, as a sum is; ``each`` those in which it is linear while the
+    others are held, as a product is. ``controls`` only choose or place: indices, predicates. ``degrees`` says for a
+    positive factor of an operand which power of it the result has (``None``: no power), where linearity does not;
+    ``together`` if that only holds when all operands have the factor (a maximum, a comparison). ``monotone`` are +1 or
+    -1 where the result grows or falls with an operand. ``monoid`` is what reduced letters are combined with.
+    ``moves`` tells that every entry of a result is an entry of an operand. A result that is its operands combined with
+    ``idempotent`` takes a complete operand as well as a part.
+    """
+
+    jointly: frozenset[int] = frozenset()
+    each: frozenset[int] = frozenset()
+    controls: frozenset[int] = frozenset()
+    degrees: tuple[Fraction | int | None, ...] = ()
+    together: bool = False
+    monotone: tuple[int, ...] = ()
+    monoid: Monoid | None = None
+    idempotent: Monoid | None = None
+    moves: bool = False
+
+
+@frozen
+class Primitive:
+    """One operation. Called with arrays and keyword parameters it gives an array."""
+
+    name: str
+    letters: LetterRule
+    values: Values | Callable[[Params], Values]
+    shape: ShapeRule
+    dtype: DtypeRule
+    evaluate: Evaluation
+    pull: Pull | None
+    results: int | Callable[[Params], int]
+    relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None
+    simulate: Callable[..., Any] | None
+    vary: Vary | None
+    own: Callable[[Sequence[Array], Params], frozenset[str]]
+
+    @property
+    def several(self) -> bool:
+        """Whether it gives several arrays."""
+        return isinstance(self, SeveralPrimitive)
+
+    def __call__(self, *operands: Array, **params: Any) -> Array:
+        return apply(self, operands, params)[0]
+
+
+class SeveralPrimitive(Primitive):
+    """An operation that gives several arrays."""
+
+    __slots__ = ()
+
+    def __call__(self, *operands: Array, **params: Any) -> tuple[Array, ...]:  # type: ignore[override]  # as it says
+        return apply(self, operands, params)
+
+
+_primitives: dict[str, Primitive] = {}
+PRIMITIVES: Mapping[str, Primitive] = MappingProxyType(_primitives)
+
+
+def declare(
+    name: str,
+    *,
+    letters: LetterRule,
+    values: Values | Callable[[Params], Values],
+    evaluate: Evaluation,
+    shape: ShapeRule | None = None,
+    dtype: DtypeRule | None = None,
+    pull: Pull | None = None,
+    relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None = None,
+    simulate: Callable[..., Any] | None = None,
+    vary: Vary | None = None,
+    own: Callable[[Sequence[Array], Params], frozenset[str]] | None = None,
+) -> Primitive:
+    """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
+    operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
+    part: the relations of the results, their numbers, and the mesh axes that their types vary over. ``own`` tells for
+    which axes a result is meant to be each device's own.
+    """
+    shape, dtype = shape or shape_of_letters, dtype or dtype_of_first
+    return _kept(
+        Primitive(name, letters, values, shape, dtype, evaluate, pull, 1, relate, simulate, vary, own or _nobodys)
+    )
+
+
+def _nobodys(operands: Sequence[Array], params: Params) -> frozenset[str]:
+    return frozenset()
+
+
+def declare_several(
+    name: str,
+    *,
+    results: int | Callable[[Params], int],
+    letters: LetterRule,
+    values: Values | Callable[[Params], Values],
+    evaluate: Evaluation,
+    dtype: DtypeRule,
+    shape: ShapeRule | None = None,
+    pull: Pull | None = None,
+) -> SeveralPrimitive:
+    """Declare a primitive that gives several arrays; ``results`` is their number."""
+    shape = shape or shape_of_letters
+    return _kept(
+        SeveralPrimitive(name, letters, values, shape, dtype, evaluate, pull, results, None, None, None, _nobodys)
+    )
+
+
+_P = TypeVar("_P", bound=Primitive)
+
+
+def _kept(primitive: _P) -> _P:
+    if primitive.name in _primitives:
+        raise ValueError(f"{primitive.name} is declared twice")
+    _primitives[primitive.name] = primitive
+    return primitive
+
+
+def apply(primitive: Primitive, operands: Sequence[Array], params: Params) -> tuple[Array, ...]:
+    """All that is known of the results of a primitive."""
+    count = primitive.results if isinstance(primitive.results, int) else primitive.results(params)
+    letters = _letters(primitive, operands, params)
+    shapes = _shapes(primitive, operands, params, letters, count)
+    kinds = primitive.dtype(operands, params)
+    relations = _relations(primitive, operands, params, letters, count)
+    values = _values(primitive, operands, params, shapes)
+    varying = _varying(primitive, operands, params)
+    own = _united(operand.own for operand in operands) | primitive.own(operands, params)
+    sources = _united(operand.sources for operand in operands)
+    results = [
+        Array(shapes[i], kinds[i], _weak(operands), relations[i], values[i], varying=varying, own=own, sources=sources)
+        for i in range(count)
+    ]
+    if any(operand.node is not None for operand in operands):
+        results = _recorded(primitive, operands, params, results)
+    return tuple(results)
+
+
+_T = TypeVar("_T")
+
+
+def _united(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
+    return frozenset[_T]().union(*(one for one in sets if one))
+
+
+def _letters(primitive: Primitive, operands: Sequence[Array], params: Params) -> Letters | None:
+    try:
+        return primitive.letters(operands, params)
+    except UnknownRank:
+        return None
+
+
+def _shapes(
+    primitive: Primitive, operands: Sequence[Array], params: Params, letters: Letters | None, count: int
+) -> Sequence[tuple[Dim, ...] | None]:
+    try:
+        return primitive.shape(operands, params, letters)
+    except UnknownRank:
+        return [None] * count
+
+
+def _weak(operands: Sequence[Array]) -> bool:
+    return bool(operands) and all(operand.weak for operand in operands)
+
+
+def _varying(primitive: Primitive, operands: Sequence[Array], params: Params) -> frozenset[tuple[str, int]] | None:
+    """The axes that a result varies over under ``check_vma=True``: those of any operand, as the others are cast."""
+    known = [operand.varying for operand in operands if operand.varying is not None]
+    if not known:
+        return None
+    union = frozenset[tuple[str, int]]().union(*known)
+    return union if primitive.vary is None else primitive.vary(union, params)
+
+
+def _relations(
+    primitive: Primitive, operands: Sequence[Array], params: Params, letters: Letters | None, count: int
+) -> Sequence[Relations | None]:
+    if all(operand.relations is None for operand in operands):
+        return [None] * count
+    given = [Relations() if operand.relations is None else operand.relations for operand in operands]
+    if primitive.relate is not None:
+        return primitive.relate(given, operands, params)
+    values = primitive.values if isinstance(primitive.values, Values) else primitive.values(params)
+    found: list[dict[str, Relation]] = [{} for _ in range(count)]
+    for axis in axes_of(given):
+        over = propagated([relations[axis] for relations in given], letters, values, axis, count)
+        for kept, relation in zip(found, over, strict=True):
+            kept[axis] = relation
+    rest = SAME if all(relations.otherwise == SAME for relations in given) else NOTHING_KNOWN.otherwise
+    return [Relations.of(kept, rest) for kept in found]
+
+
+_evaluating: ContextVar[bool] = ContextVar("shardtypes_evaluating", default=False)
+
+
+@contextmanager
+def evaluation() -> Iterator[None]:
+    """Compute with numbers in the block, wherever all operands have them."""
+    token = _evaluating.set(True)
+    try:
+        yield
+    finally:
+        _evaluating.reset(token)
+
+
+def evaluating() -> bool:
+    """Whether numbers are computed."""
+    return _evaluating.get()
+
+
+MOST = 100_000_000
+"""Arrays of more entries are not computed."""
+
+
+def _values(
+    primitive: Primitive, operands: Sequence[Array], params: Params, shapes: Sequence[tuple[Dim, ...] | None]
+) -> Sequence[Any]:
+    count = len(shapes)
+    if not _evaluating.get() or any(operand.value is None for operand in operands):
+        return [None] * count
+    if any(_entries(shape) > MOST for shape in shapes):
+        return [None] * count
+    from shardtypes.semantics.simulated import on_devices
+
+    values = [operand.value for operand in operands if operand.value is not None]
+    if primitive.simulate is not None:
+        found = primitive.simulate(*values, **params)
+        return found if primitive.several else [found]
+
+    def evaluate(*numbers: Any) -> Sequence[Any]:
+        result = primitive.evaluate(*numbers, **params)
+        return result if primitive.several else [result]  # type: ignore[return-value]  # one array
+
+    return on_devices(evaluate, values, count)
+
+
+def _entries(shape: tuple[Dim, ...] | None) -> int:
+    return math.prod(int(size) for size in shape or () if isinstance(size, int))
+
+
+def _recorded(primitive: Primitive, operands: Sequence[Array], params: Params, results: Sequence[Array]) -> list[Array]:
+    """The results, which remember how they were computed."""
+
+    def pull(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
+        if primitive.pull is None:
+            raise NoGradient(primitive.name)
+        return primitive.pull(cotangents, operands, results, params)
+
+    node = Node(tuple(operands), pull, len(results))
+    return [replace(result, node=node, output=i) if _is_smooth(result) else result for i, result in enumerate(results)]
+
+
+def _is_smooth(array: Array) -> bool:
+    """Whether an array may have a cotangent: integers and booleans have none."""
+    return array.dtype is None or bool(dtypes.is_kind(array.dtype, "floating", "complex"))
+
+
+def shape_of_letters(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+    """Each letter has the size of the dimension of which it is the only factor."""
+    if letters is None:
+        raise UnknownRank
+    sizes: dict[str, Dim] = {}
+    for operand, dims in zip(operands, letters.operands, strict=True):
+        for size, factors in zip(operand.dims, dims, strict=True):
+            if len(factors) == 1 and sizes.get(factors[0]) is None:
+                sizes[factors[0]] = size
+    return [tuple(_size(factors, sizes) for factors in dims) for dims in letters.results]
+
+
+def _size(factors: Sequence[str], sizes: Mapping[str, Dim]) -> Dim:
+    total: Dim = 1
+    for letter in factors:
+        size = sizes.get(letter)
+        if size is None or total is None:
+            return None
+        total = total * size
+    return total
+
+
+def dtype_of_first(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+    return [operands[0].dtype]

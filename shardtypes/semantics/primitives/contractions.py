@@ -1,0 +1,89 @@
+"""Products that sum over shared dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Array, Params
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.letters import Factors, Letters
+from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitives.structure import transpose
+
+Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+"""``((contracted of the left, of the right), (batch of the left, of the right))``."""
+
+
+def _letters(operands: Sequence[Array], params: Params) -> Letters:
+    (left_contracted, right_contracted), (left_batch, right_batch) = params["dimension_numbers"]
+    left, right = operands
+    a: list[Factors] = [() if size == 1 else (f"a{k}",) for k, size in enumerate(left.dims)]
+    b: list[Factors] = [() if size == 1 else (f"b{k}",) for k, size in enumerate(right.dims)]
+    for i, j in (*zip(left_contracted, right_contracted, strict=True), *zip(left_batch, right_batch, strict=True)):
+        b[j] = a[i]
+    result = [a[i] for i in left_batch]
+    result += [a[i] for i in range(left.rank) if i not in (*left_contracted, *left_batch)]
+    result += [b[j] for j in range(right.rank) if j not in (*right_contracted, *right_batch)]
+    return Letters((tuple(a), tuple(b)), (tuple(result),))
+
+
+def _subscripts(operands: Sequence[Any], dimension_numbers: Numbers) -> tuple[list[int], list[int], list[int]]:
+    """The operands' and the result's dimensions as numbers, as ``np.einsum`` takes them."""
+    (left_contracted, right_contracted), (left_batch, right_batch) = dimension_numbers
+    left, right = operands
+    a = list(range(left.ndim))
+    b = list(range(left.ndim, left.ndim + right.ndim))
+    for i, j in (*zip(left_contracted, right_contracted, strict=True), *zip(left_batch, right_batch, strict=True)):
+        b[j] = a[i]
+    result = [a[i] for i in left_batch]
+    result += [a[i] for i in range(left.ndim) if i not in (*left_contracted, *left_batch)]
+    result += [b[j] for j in range(right.ndim) if j not in (*right_contracted, *right_batch)]
+    return a, b, result
+
+
+def _evaluate(x: Any, y: Any, *, dimension_numbers: Numbers) -> Any:
+    a, b, result = _subscripts((x, y), dimension_numbers)
+    return np.einsum(x, a, y, b, result)
+
+
+def _pull(
+    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+) -> Sequence[Array | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return [None, None]
+    left, right = operands
+    (left_contracted, right_contracted), (left_batch, right_batch) = params["dimension_numbers"]
+    batch = len(left_batch)
+    left_free = [i for i in range(left.rank) if i not in (*left_contracted, *left_batch)]
+    right_free = [j for j in range(right.rank) if j not in (*right_contracted, *right_batch)]
+    of_left = tuple(range(batch, batch + len(left_free)))
+    of_right = tuple(range(batch + len(left_free), cotangent.rank))
+    common = tuple(range(batch))
+    to_left = dot_general(cotangent, right, dimension_numbers=((of_right, tuple(right_free)), (common, right_batch)))
+    to_right = dot_general(cotangent, left, dimension_numbers=((of_left, tuple(left_free)), (common, left_batch)))
+    # what the other operand has left over are its contracted dimensions, in its own order
+    left_order = [left_contracted[right_contracted.index(j)] for j in sorted(right_contracted)]
+    right_order = [right_contracted[left_contracted.index(i)] for i in sorted(left_contracted)]
+    return [
+        _placed(to_left, [*left_batch, *left_free, *left_order]),
+        _placed(to_right, [*right_batch, *right_free, *right_order]),
+    ]
+
+
+def _placed(array: Array, dims: Sequence[int]) -> Array:
+    """An array whose dimension ``k`` belongs at ``dims[k]``."""
+    if list(dims) == list(range(len(dims))):
+        return array
+    order = tuple(sorted(range(len(dims)), key=lambda k: dims[k]))
+    return transpose(array, permutation=order)
+
+
+dot_general: Primitive = declare(
+    "dot_general",
+    letters=_letters,
+    values=Values(each=frozenset({0, 1}), monoid="sum"),
+    evaluate=_evaluate,
+    pull=_pull,
+)

@@ -1,0 +1,427 @@
+"""Functions of each entry: one family, in tables. Operands broadcast as NumPy's do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from shardtypes.semantics import special
+from shardtypes.semantics.array import Array, Dim, NoGradient, Params
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.letters import Factors, Letters
+from shardtypes.semantics.primitive import Primitive, Values, declare
+
+Derivative: TypeAlias = Callable[..., Array]
+"""The derivative by one operand, from all operands and, last, the result."""
+
+JOINT = frozenset
+_HALF = Fraction(1, 2)
+
+
+def broadcast_letters(operands: Sequence[Array], params: Params) -> Letters:
+    """Dimensions are paired from the right; one of size 1 beside a larger one has no letter."""
+    rank = max((operand.rank for operand in operands), default=0)
+    aligned = [(1,) * (rank - operand.rank) + operand.dims for operand in operands]
+    result: list[Factors] = []
+    names: list[list[Factors]] = [[] for _ in operands]
+    for k in range(rank):
+        sizes = [dims[k] for dims in aligned]
+        stretched = all(size == 1 for size in sizes)
+        letter: Factors = () if stretched else (f"d{k}",)
+        result.append(letter)
+        for kept, size in zip(names, sizes, strict=True):
+            kept.append(() if size == 1 else letter)
+    own = (tuple(kept[rank - operand.rank :]) for kept, operand in zip(names, operands, strict=True))
+    return Letters(tuple(own), (tuple(result),))
+
+
+def broadcast_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+    rank = max((operand.rank for operand in operands), default=0)
+    aligned = [(1,) * (rank - operand.rank) + operand.dims for operand in operands]
+    return [tuple(_stretched([dims[k] for dims in aligned]) for k in range(rank))]
+
+
+def _stretched(sizes: Sequence[Dim]) -> Dim:
+    """The size that others broadcast to: a number above 1 decides, a size that is not known leaves it open."""
+    larger = [size for size in sizes if size != 1]
+    if not larger:
+        return 1
+    decided = next((size for size in larger if isinstance(size, int)), None)
+    if decided is not None:
+        return decided
+    return None if any(size is None for size in larger) else larger[0]
+
+
+def unbroadcast(cotangent: Array, operand: Array) -> Array:
+    """The cotangent of an operand that was broadcast: summed over the dimensions that it did not have."""
+    from shardtypes.semantics.primitives.reductions import reduce_sum
+    from shardtypes.semantics.primitives.structure import expand_dims
+
+    extra = cotangent.rank - operand.rank
+    stretched = [
+        k for k in range(cotangent.rank) if k < extra or (operand.dims[k - extra] == 1 and cotangent.dims[k] != 1)
+    ]
+    if not stretched:
+        return cotangent
+    summed = reduce_sum(cotangent, axes=tuple(stretched))
+    kept = tuple(k - extra for k in stretched if k >= extra)
+    return expand_dims(summed, axes=kept) if kept else summed
+
+
+def elementwise(
+    name: str,
+    evaluate: Callable[..., Any],
+    values: Values | Callable[[Params], Values],
+    derivatives: Sequence[Derivative | None] = (),
+    dtype: Callable[[Sequence[Array], Params], Sequence[str | None]] | None = None,
+) -> Primitive:
+    """Declare a function of each entry, with its derivative by each operand."""
+
+    def pull(
+        cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    ) -> Sequence[Array | None]:
+        (cotangent,) = cotangents
+        found: list[Array | None] = []
+        for i, operand in enumerate(operands):
+            if cotangent is None or operand.node is None:
+                found.append(None)
+                continue
+            rule = derivatives[i] if i < len(derivatives) else None
+            if rule is None:
+                raise NoGradient(name)
+            slope: Array = rule(*operands, results[0], **params)
+            found.append(unbroadcast(mul(cotangent, slope), operand))
+        return found
+
+    return declare(
+        name, letters=broadcast_letters, shape=broadcast_shape, values=values, evaluate=evaluate, dtype=dtype, pull=pull
+    )
+
+
+def _bools(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+    return ["bool"]
+
+
+def _given(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+    return [params["new_dtype"]]
+
+
+def _real(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+    dtype = operands[0].dtype
+    return [{"complex64": "float32", "complex128": "float64"}.get(dtype or "", dtype)]
+
+
+def number(value: complex, like: Array | None = None) -> Array:
+    """A number of Python's as an array of rank 0, the same on all devices."""
+    from shardtypes.semantics.simulated import Simulated
+
+    dtype = like.dtype if like is not None else {bool: "bool", int: "int32", float: "float32"}.get(type(value))
+    return Array((), dtype or "complex64", like is None, None, Simulated.everywhere(np.asarray(value)))
+
+
+# --- one operand: linear, odd, and so on -------------------------------------------------------------------------
+
+LINEAR = Values(jointly=JOINT({0}), monotone=(1,))
+_ADDITIVE = Values(jointly=JOINT({0}))  # of real numbers only: a conjugate, a real part
+GROWING = Values(degrees=(None,), monotone=(1,))
+FALLING = Values(degrees=(None,), monotone=(-1,))
+CURVED = Values(degrees=(None,))
+_SCALELESS = Values(degrees=(0,), monotone=(1,))
+
+
+def _constant(value: float) -> Derivative:
+    return lambda *arrays: number(value, arrays[0])
+
+
+neg: Primitive = elementwise("neg", lambda x: -x, Values(jointly=JOINT({0}), monotone=(-1,)), [_constant(-1.0)])
+copy: Primitive = elementwise(
+    "copy", lambda x: x, Values(jointly=JOINT({0}), monotone=(1,), moves=True), [_constant(1.0)]
+)
+
+
+def stop_gradient(x: Array) -> Array:
+    """The array, forgetting how it was computed."""
+    return replace(x, node=None)
+
+
+real: Primitive = elementwise("real", lambda x: np.real(x), LINEAR, [_constant(1.0)], dtype=_real)
+imag: Primitive = elementwise("imag", lambda x: np.imag(x), _ADDITIVE, dtype=_real)
+conj: Primitive = elementwise("conj", lambda x: np.conj(x), _ADDITIVE, [_constant(1.0)])
+abs_: Primitive = elementwise("abs", lambda x: np.abs(x), Values(degrees=(1,)), [lambda x, y: sign(x)], dtype=_real)
+sign: Primitive = elementwise("sign", lambda x: np.sign(x), _SCALELESS, [_constant(0.0)])
+sqrt: Primitive = elementwise(
+    "sqrt", lambda x: np.sqrt(x), Values(degrees=(_HALF,), monotone=(1,)), [lambda x, y: div(number(0.5, y), y)]
+)
+rsqrt: Primitive = elementwise(
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    Values(degrees=(-_HALF,), monotone=(-1,)),
+    [lambda x, y: div(mul(number(-0.5, y), y), x)],
+)
+cbrt: Primitive = elementwise(
+    "cbrt",
+    lambda x: np.cbrt(x),
+    Values(degrees=(Fraction(1, 3),), monotone=(1,)),
+    [lambda x, y: div(number(1 / 3, y), square(y))],
+)
+square: Primitive = elementwise("square", lambda x: x * x, Values(degrees=(2,)), [lambda x, y: mul(number(2.0, x), x)])
+floor: Primitive = elementwise("floor", lambda x: np.floor(x), GROWING, [_constant(0.0)])
+ceil: Primitive = elementwise("ceil", lambda x: np.ceil(x), GROWING, [_constant(0.0)])
+round_: Primitive = elementwise(
+    "round",
+    lambda x, rounding_method=1: special.rounded(x, rounding_method),
+    GROWING,
+    [lambda x, y, **_: number(0.0, x)],
+)
+exp: Primitive = elementwise("exp", lambda x: np.exp(x), GROWING, [lambda x, y: y])
+exp2: Primitive = elementwise("exp2", lambda x: np.exp2(x), GROWING, [lambda x, y: mul(number(math.log(2), y), y)])
+expm1: Primitive = elementwise("expm1", lambda x: np.expm1(x), GROWING, [lambda x, y: exp(x)])
+log: Primitive = elementwise("log", lambda x: np.log(x), GROWING, [lambda x, y: div(number(1.0, x), x)])
+log1p: Primitive = elementwise(
+    "log1p", lambda x: np.log1p(x), GROWING, [lambda x, y: div(number(1.0, x), add(number(1.0, x), x))]
+)
+tanh: Primitive = elementwise("tanh", lambda x: np.tanh(x), GROWING, [lambda x, y: sub(number(1.0, y), square(y))])
+logistic: Primitive = elementwise(
+    "logistic", lambda x: 1 / (1 + np.exp(-x)), GROWING, [lambda x, y: mul(y, sub(number(1.0, y), y))]
+)
+sin: Primitive = elementwise("sin", lambda x: np.sin(x), CURVED, [lambda x, y: cos(x)])
+cos: Primitive = elementwise("cos", lambda x: np.cos(x), CURVED, [lambda x, y: neg(sin(x))])
+tan: Primitive = elementwise("tan", lambda x: np.tan(x), CURVED, [lambda x, y: add(number(1.0, y), square(y))])
+asin: Primitive = elementwise(
+    "asin", lambda x: np.arcsin(x), GROWING, [lambda x, y: rsqrt(sub(number(1.0, x), square(x)))]
+)
+acos: Primitive = elementwise(
+    "acos", lambda x: np.arccos(x), FALLING, [lambda x, y: neg(rsqrt(sub(number(1.0, x), square(x))))]
+)
+atan: Primitive = elementwise(
+    "atan", lambda x: np.arctan(x), GROWING, [lambda x, y: div(number(1.0, x), add(number(1.0, x), square(x)))]
+)
+sinh: Primitive = elementwise("sinh", lambda x: np.sinh(x), GROWING, [lambda x, y: cosh(x)])
+cosh: Primitive = elementwise("cosh", lambda x: np.cosh(x), CURVED, [lambda x, y: sinh(x)])
+asinh: Primitive = elementwise(
+    "asinh", lambda x: np.arcsinh(x), GROWING, [lambda x, y: rsqrt(add(square(x), number(1.0, x)))]
+)
+acosh: Primitive = elementwise(
+    "acosh", lambda x: np.arccosh(x), GROWING, [lambda x, y: rsqrt(sub(square(x), number(1.0, x)))]
+)
+atanh: Primitive = elementwise(
+    "atanh", lambda x: np.arctanh(x), GROWING, [lambda x, y: div(number(1.0, x), sub(number(1.0, x), square(x)))]
+)
+erf: Primitive = elementwise(
+    "erf", lambda x: special.erf(x), GROWING, [lambda x, y: mul(number(2 / math.sqrt(math.pi), x), exp(neg(square(x))))]
+)
+erfc: Primitive = elementwise(
+    "erfc",
+    lambda x: special.erfc(x),
+    FALLING,
+    [lambda x, y: mul(number(-2 / math.sqrt(math.pi), x), exp(neg(square(x))))],
+)
+erf_inv: Primitive = elementwise(
+    "erf_inv",
+    lambda x: special.erf_inv(x),
+    GROWING,
+    [lambda x, y: mul(number(math.sqrt(math.pi) / 2, y), exp(square(y)))],
+)
+lgamma: Primitive = elementwise("lgamma", lambda x: special.lgamma(x), CURVED, [lambda x, y: digamma(x)])
+digamma: Primitive = elementwise(
+    "digamma", lambda x: special.digamma(x), CURVED, [lambda x, y: polygamma(number(1.0, x), x)]
+)
+bessel_i0e: Primitive = elementwise(
+    "bessel_i0e", lambda x: special.bessel_i0e(x), CURVED, [lambda x, y: sub(bessel_i1e(x), mul(sign(x), y))]
+)
+bessel_i1e: Primitive = elementwise("bessel_i1e", lambda x: special.bessel_i1e(x), CURVED)
+is_finite: Primitive = elementwise("is_finite", lambda x: np.isfinite(x), Values(degrees=(0,)), dtype=_bools)
+not_: Primitive = elementwise(
+    "not", lambda x: np.logical_not(x) if x.dtype == bool else np.invert(x), Values(degrees=(None,))
+)
+population_count: Primitive = elementwise("population_count", lambda x: special.population_count(x), CURVED)
+clz: Primitive = elementwise("clz", lambda x: special.leading_zeros(x), CURVED)
+
+
+def _converted(x: Any, new_dtype: str) -> Any:
+    """Casts between kinds of numbers; all floats are held in double precision."""
+    return special.held(x, new_dtype)
+
+
+convert_element_type: Primitive = elementwise(
+    "convert_element_type",
+    _converted,
+    Values(jointly=JOINT({0}), monotone=(1,), moves=True),
+    [lambda x, y, **_: number(1.0, x)],
+    dtype=_given,
+)
+truncate: Primitive = elementwise("truncate", _converted, GROWING, dtype=_given)
+"""A cast to integers, which drops what is behind the point: no linear function."""
+
+
+def _powered(x: Any, y: int) -> Any:
+    return x**y if y >= 0 else 1 / x**-y
+
+
+def _degree(params: Params) -> Values:
+    return Values(degrees=(params["y"],))
+
+
+integer_pow: Primitive = elementwise(
+    "integer_pow", _powered, _degree, [lambda x, out, y: mul(number(float(y), x), integer_pow(x, y=y - 1))]
+)
+
+# --- two operands ------------------------------------------------------------------------------------------------
+
+_SUM = Values(jointly=JOINT({0, 1}), monotone=(1, 1))
+_ORDER = Values(degrees=(1, 1), together=True, monotone=(1, 1))
+_QUESTION = Values(degrees=(0, 0), together=True)
+
+
+def _first_wins(x: Array, y: Array, out: Array) -> Array:
+    return _share(x, y, out)
+
+
+def _second_wins(x: Array, y: Array, out: Array) -> Array:
+    return _share(y, x, out)
+
+
+def _share(chosen: Array, other: Array, out: Array) -> Array:
+    """Where an operand is the extremum, 1; where both are, a half."""
+    mine = convert_element_type(eq(chosen, out), new_dtype=out.dtype)
+    others = convert_element_type(eq(other, out), new_dtype=out.dtype)
+    return div(mine, add(mine, others))
+
+
+add: Primitive = elementwise("add", lambda x, y: x + y, _SUM, [_constant(1.0), _constant(1.0)])
+sub: Primitive = elementwise(
+    "sub", lambda x, y: x - y, Values(jointly=JOINT({0, 1}), monotone=(1, -1)), [_constant(1.0), _constant(-1.0)]
+)
+mul: Primitive = elementwise(
+    "mul",
+    lambda x, y: x & y if x.dtype == bool else x * y,
+    Values(each=JOINT({0, 1})),
+    [lambda x, y, out: y, lambda x, y, out: x],
+)
+div: Primitive = elementwise(
+    "div",
+    lambda x, y: special.divided(x, y),
+    Values(each=JOINT({0}), degrees=(1, -1)),
+    [lambda x, y, out: div(number(1.0, y), y), lambda x, y, out: neg(div(out, y))],
+)
+rem: Primitive = elementwise(
+    "rem",
+    lambda x, y: np.fmod(x, y),
+    Values(degrees=(1, 1), together=True),
+    [_constant(1.0), lambda x, y, out: neg(special_trunc(div(x, y)))],
+)
+max_: Primitive = elementwise(
+    "max",
+    lambda x, y: np.maximum(x, y),
+    Values(degrees=(1, 1), together=True, monotone=(1, 1), idempotent="max"),
+    [_first_wins, _second_wins],
+)
+min_: Primitive = elementwise(
+    "min",
+    lambda x, y: np.minimum(x, y),
+    Values(degrees=(1, 1), together=True, monotone=(1, 1), idempotent="min"),
+    [_first_wins, _second_wins],
+)
+pow_: Primitive = elementwise(
+    "pow",
+    lambda x, y: np.power(x, y),
+    Values(degrees=(None, None)),
+    [lambda x, y, out: mul(y, pow_(x, sub(y, number(1.0, y)))), lambda x, y, out: mul(log(x), out)],
+)
+atan2: Primitive = elementwise(
+    "atan2",
+    lambda x, y: np.arctan2(x, y),
+    Values(degrees=(0, 0), together=True),
+    [lambda x, y, out: div(y, add(square(x), square(y))), lambda x, y, out: neg(div(x, add(square(x), square(y))))],
+)
+nextafter: Primitive = elementwise("nextafter", lambda x, y: np.nextafter(x, y), Values(degrees=(None, None)))
+complex_: Primitive = elementwise(
+    "complex",
+    lambda x, y: x + 1j * y,
+    Values(jointly=JOINT({0, 1})),
+    dtype=lambda operands, params: [{"float32": "complex64", "float64": "complex128"}.get(operands[0].dtype or "")],
+)
+eq: Primitive = elementwise("eq", lambda x, y: x == y, _QUESTION, dtype=_bools)
+ne: Primitive = elementwise("ne", lambda x, y: x != y, _QUESTION, dtype=_bools)
+lt: Primitive = elementwise("lt", lambda x, y: x < y, _QUESTION, dtype=_bools)
+le: Primitive = elementwise("le", lambda x, y: x <= y, _QUESTION, dtype=_bools)
+gt: Primitive = elementwise("gt", lambda x, y: x > y, _QUESTION, dtype=_bools)
+ge: Primitive = elementwise("ge", lambda x, y: x >= y, _QUESTION, dtype=_bools)
+and_: Primitive = elementwise("and", lambda x, y: x & y, Values(degrees=(None, None), idempotent="and"))
+or_: Primitive = elementwise("or", lambda x, y: x | y, Values(degrees=(None, None), idempotent="or"))
+xor: Primitive = elementwise("xor", lambda x, y: x ^ y, Values(degrees=(None, None)))
+shift_left: Primitive = elementwise("shift_left", lambda x, y: np.left_shift(x, y), Values(degrees=(None, None)))
+shift_right_arithmetic: Primitive = elementwise(
+    "shift_right_arithmetic", lambda x, y: np.right_shift(x, y), Values(degrees=(None, None))
+)
+shift_right_logical: Primitive = elementwise(
+    "shift_right_logical", lambda x, y: special.shifted_right(x, y), Values(degrees=(None, None))
+)
+igamma: Primitive = elementwise("igamma", lambda a, x: special.igamma(a, x), Values(degrees=(None, None)))
+igammac: Primitive = elementwise("igammac", lambda a, x: special.igammac(a, x), Values(degrees=(None, None)))
+zeta: Primitive = elementwise("zeta", lambda x, q: special.zeta(x, q), Values(degrees=(None, None)))
+polygamma: Primitive = elementwise(
+    "polygamma",
+    lambda m, x: special.polygamma(m, x),
+    Values(degrees=(None, None)),
+    [None, lambda m, x, y: polygamma(add(m, number(1.0, m)), x)],
+)
+special_trunc: Primitive = elementwise("trunc", lambda x: np.trunc(x), GROWING, [_constant(0.0)])
+
+# --- three operands ----------------------------------------------------------------------------------------------
+
+betainc: Primitive = elementwise(
+    "regularized_incomplete_beta", lambda a, b, x: special.betainc(a, b, x), Values(degrees=(None, None, None))
+)
+
+
+def _inside(low: Array, x: Array, high: Array, out: Array) -> Array:
+    kept = and_(ge(x, low), le(x, high))
+    return convert_element_type(kept, new_dtype=out.dtype)
+
+
+clamp: Primitive = elementwise(
+    "clamp",
+    lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    Values(degrees=(1, 1, 1), together=True, monotone=(1, 1, 1)),
+    [None, _inside, None],
+)
+
+
+def _selecting(params: Params) -> Values:
+    cases = frozenset(range(1, 1 + params["cases"]))
+    return Values(jointly=cases, controls=frozenset({0}), degrees=(0,), monotone=(0, *[1] * len(cases)), moves=True)
+
+
+def _chosen(which: Any, *arrays: Any, cases: int) -> Any:
+    index = which.astype(np.int64)
+    return np.choose(index, np.broadcast_arrays(index, *arrays)[1:]) if arrays else which
+
+
+def _pull_select(
+    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+) -> Sequence[Array | None]:
+    (cotangent,) = cotangents
+    if cotangent is None:
+        return [None] * len(operands)
+    which, *cases = operands
+    found: list[Array | None] = [None]
+    for i, operand in enumerate(cases):
+        wanted = number(bool(i) if which.dtype == "bool" else i, which)
+        mask = convert_element_type(eq(which, wanted), new_dtype=cotangent.dtype)
+        found.append(unbroadcast(mul(cotangent, mask), operand))
+    return found
+
+
+select_n: Primitive = declare(
+    "select_n",
+    letters=broadcast_letters,
+    shape=broadcast_shape,
+    values=_selecting,
+    evaluate=_chosen,
+    dtype=lambda operands, params: [operands[1].dtype],
+    pull=_pull_select,
+)

@@ -1,0 +1,98 @@
+"""Random bits from keys: threefry, as JAX computes it where it is partitionable (its default).
+
+Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011); ``jax.random``'s documentation.
+A key is held as two unsigned 32-bit numbers in a last dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Array, Dim, Params
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.letters import Letters, fresh
+from shardtypes.semantics.local_sizes import axes_of
+from shardtypes.semantics.primitive import Values, declare
+from shardtypes.semantics.primitives.structure import plain
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def _rotated(x: Any, by: int) -> Any:
+    return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
+
+
+def threefry(key: tuple[Any, Any], x: Any, y: Any) -> tuple[Any, Any]:
+    """Twenty rounds on two words."""
+    with np.errstate(over="ignore"):
+        words = [key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)]
+        x, y = x + words[0], y + words[1]
+        for group in range(5):
+            for rotation in _ROTATIONS[group % 2]:
+                x = x + y
+                y = _rotated(y, rotation) ^ x
+            x = x + words[(group + 1) % 3]
+            y = y + words[(group + 2) % 3] + np.uint32(group + 1)
+        return x, y
+
+
+def _counts(shape: Sequence[int]) -> tuple[Any, Any]:
+    """The number of each entry, as two words."""
+    numbers = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(tuple(shape))
+    return (numbers >> np.uint64(32)).astype(np.uint32), numbers.astype(np.uint32)
+
+
+def _words(key: Any) -> tuple[Any, Any]:
+    return key[..., 0].astype(np.uint32), key[..., 1].astype(np.uint32)
+
+
+def _bits(key: Any, *, shape: Sequence[int]) -> Any:
+    high, low = threefry(_words(key), *_counts(shape))
+    return high ^ low
+
+
+def _split(key: Any, *, shape: Sequence[int]) -> Any:
+    return np.stack(threefry(_words(key), *_counts(shape)), axis=-1)
+
+
+def _folded(key: Any, data: Any) -> Any:
+    word = data.astype(np.int64).astype(np.uint32)
+    return np.stack(threefry(_words(key), np.zeros_like(word), word), axis=-1)
+
+
+def _of_shape(operands: Sequence[Array], params: Params) -> Letters:
+    return Letters((plain("k", operands[0]),), (fresh("n", len(params["shape"])),))
+
+
+def _keys_of_shape(operands: Sequence[Array], params: Params) -> Letters:
+    return Letters((plain("k", operands[0]),), (fresh("n", len(params["shape"]) + 1),))
+
+
+def _drawn_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+    return [tuple(params["shape"])]
+
+
+def _split_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+    return [(*params["shape"], 2)]
+
+
+_DRAWN = Values(degrees=(None, None))
+
+
+def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
+    """What is drawn with a key of each device's own, or for a local size, depends on the number of devices."""
+    value = operands[0].value
+    varying = frozenset[str]() if value is None else frozenset(name for name, _ in value.axes)
+    return varying | axes_of(*params["shape"])
+
+
+random_bits = declare("random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits, own=_of_each)
+random_split = declare("random_split", letters=_keys_of_shape, shape=_split_shape, values=_DRAWN, evaluate=_split)
+random_fold_in = declare(
+    "random_fold_in",
+    letters=lambda operands, params: Letters((plain("k", operands[0]), ()), (plain("k", operands[0]),)),
+    shape=lambda operands, params, letters: [operands[0].dims],
+    values=_DRAWN,
+    evaluate=_folded,
+)

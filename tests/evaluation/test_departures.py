@@ -1,0 +1,99 @@
+"""Programs are compared with themselves on other numbers of devices: right ones agree, each mistake is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardlint.evaluation.comparison import Program
+from shardlint.evaluation.departures import Judgement, judge
+from shardlint.evaluation.wording import departure_text
+from tests.evaluation.changes import CHANGES, Change, source
+
+AXES = {"tensor_parallel": ("d", "t"), "sharded_lookup": ("rows",), "ring_attention": ("s",)}
+
+
+def judged(text: str) -> Judgement:
+    def find(name: str, importer: str) -> tuple[str, str, str] | None:
+        return (name, "program.py", text) if name == "program" else None
+
+    return judge(Program(find, lambda world: world.run_program("program"), 400_000))
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_right_programs_compute_the_same_on_every_number_of_devices(name: str) -> None:
+    assert judged(source(name)) == Judgement((), AXES[name], ())
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.program}-{change.name}")
+def test_a_mistake_is_found_where_the_results_depart(change: Change) -> None:
+    lines = change.text.splitlines()
+    departures = judged(change.text).departures
+    assert departures
+    reported = [lines[one.culprit.step.value.key[0].place[0] - 1] for one in departures]
+    assert any(change.found in line for line in reported), reported
+    texts = [departure_text(one) for one in departures]
+    assert any(change.says in text for text in texts), texts
+
+
+MEANT = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+SHARDS = 4
+
+
+def layer(key, x):
+    {body}
+
+
+def main():
+    mesh = jax.make_mesh(({size},), ("d",))
+    x = jax.random.normal(jax.random.key(1), (16, 8))
+    mapped = jax.shard_map(layer, mesh=mesh, in_specs=(P(), P("d")), out_specs=P({out}), check_vma=False)
+    return mapped(jax.random.key(0), x)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "out"),
+    [
+        ('return x + jax.random.normal(jax.random.fold_in(key, lax.axis_index("d")), x.shape)', '"d"'),
+        ('return lax.psum(jnp.zeros(x.shape[0] // 3 + 1).at[0].set(x.sum()), "d").sum()', ""),
+        ('return lax.psum(x.mean(), "d") / SHARDS', ""),
+        ('return lax.psum(x.mean(), "d") * (1 / SHARDS)', ""),
+        ('return lax.pmean(x.mean(), "d")', ""),
+    ],
+    ids=["keys of each device", "capacity", "size by name", "its inverse by name", "mean of means"],
+)
+@pytest.mark.parametrize("size", ["SHARDS", "4"])
+def test_what_is_meant_to_depend_on_the_devices_is_left_alone(body: str, out: str, size: str) -> None:
+    assert judged(MEANT.format(body=body, out=out, size=size)) == Judgement((), ("d",), ())
+
+
+@pytest.mark.parametrize(
+    ("body", "out", "text"),
+    [
+        (
+            'return lax.psum(x.sum(), "d") / lax.axis_size("d")',
+            "",
+            "`/` gives a value divided by the number of devices",
+        ),
+        ("return x.sum()", "", ".sum gives a partial sum over 'd', which the function returns as if"),
+        ("return jax.nn.softmax(x.sum(0))", "", "jax.nn.softmax is applied to a partial sum over 'd'"),
+        ("return jax.nn.softmax(x, axis=0)", '"d"', "jax.nn.softmax is applied to a value sharded over 'd'"),
+    ],
+)
+def test_what_is_not_is_reported(body: str, out: str, text: str) -> None:
+    (departure,) = judged(MEANT.format(body=body, out=out, size="SHARDS")).departures
+    assert text in departure_text(departure)
+
+
+def test_programs_that_cannot_be_run_say_why() -> None:
+    assert judged("if __name__ == '__main__':\n    open('x')") == Judgement(reasons=("open()",))
+    assert judged("x = 1") == Judgement(reasons=("nothing in it runs the program",))

@@ -1,0 +1,111 @@
+"""What a program computes here is what it computes under JAX, on as many devices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shardlint.evaluation import guards, meshes, modules
+from shardlint.evaluation.errors import NotEvaluable
+from shardtypes.semantics.array import NotConcrete
+from shardtypes.semantics.primitive import evaluation
+from shardtypes.semantics.trees import flatten
+from tests.evaluation.changes import CHANGES, PROGRAMS, source
+from tests.support import ROOT
+
+UNDER_JAX = """
+import sys
+from tests.support import force_devices
+force_devices(8)
+import importlib.util, jax, numpy as np
+jax.config.update("jax_enable_x64", False)
+texts, answers = sys.argv[1].split(","), sys.argv[2].split(",")
+for text, answer in zip(texts, answers):
+    spec = importlib.util.spec_from_file_location("program", text)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    np.savez(answer, *[np.asarray(leaf) for leaf in jax.tree.leaves(module.main())])
+"""
+
+
+def evaluated(text: str) -> list[np.ndarray]:
+    """The leaves of what ``main()`` of a program gives, as it is evaluated here."""
+    world = modules.World(lambda name, importer: ("program", "program.py", text) if name == "program" else None)
+    with evaluation(), meshes.on_machine(meshes.Machine(8)), guards.running(guards.Run(400_000)):
+        module = world.module("program")
+        assert module is not None
+        result = module.names["main"]()
+    return [np.asarray(leaf.numbers() if hasattr(leaf, "numbers") else leaf) for leaf in flatten(result)[0]]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, Path]]:
+    """Every program and every mistake, with what JAX computes for it on eight devices."""
+    folder = tmp_path_factory.mktemp("programs")
+    texts = {path.stem: source(path.stem) for path in PROGRAMS.glob("*.py")}
+    texts.update({f"{one.program}-{one.name}": one.text for one in CHANGES if not one.diverges})
+    found = {}
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+        found[name] = text, folder / f"{name}.npz"
+    paths = ",".join(str(folder / f"{name}.py") for name in found)
+    answers = ",".join(str(path) for _, path in found.values())
+    subprocess.run([sys.executable, "-c", UNDER_JAX, paths, answers], cwd=ROOT, check=True, timeout=1200)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(path.stem for path in PROGRAMS.glob("*.py")),
+        *(f"{one.program}-{one.name}" for one in CHANGES if not one.diverges),
+    ],
+)
+def test_programs_compute_what_jax_computes(programs: dict[str, tuple[str, Path]], name: str) -> None:
+    text, answer = programs[name]
+    with np.load(answer) as expected:
+        wanted = [expected[key] for key in expected.files]
+    found = evaluated(text)
+    assert len(found) == len(wanted) > 0
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
+HOSTILE = {
+    "file": "open('x', 'w')",
+    "import": "import os\nos.system('true')",
+    "from": "from subprocess import run\nrun(['true'])",
+    "class": "().__class__.__base__.__subclasses__()",
+    "globals": "(lambda: 0).__globals__['x']",
+    "frame": "(x for x in ()).gi_frame.f_back",
+    "code": "(lambda: 0).__code__.co_consts",
+    "format": "'{0.__class__.__mro__}'.format(1)",
+    "getattr": "getattr((), '__cl' + 'ass__').__base__.__subclasses__()",
+    "eval": "eval('1')",
+    "numpy": "import numpy as np\nnp.load('x')",
+    "numpy module": "import numpy as np\nnp.ctypeslib.load_library('c', '.')",
+    "dump": "import numpy as np\nnp.ones(3).tofile('x')",
+    "traceback": "try:\n    1 / 0\nexcept Exception as error:\n    error.__traceback__.tb_frame",
+    "type": "type('A', (), {}).__subclasses__()",
+    "endless": "while True:\n    pass",
+    "power": "9 ** 9 ** 9",
+    "string": "'a' * 10 ** 12",
+    "list": "[0] * 10 ** 12",
+    "array": "import numpy as np\nnp.zeros((10 ** 6, 10 ** 6))",
+    "jax array": "import jax.numpy as jnp\njnp.zeros((10 ** 6, 10 ** 6)).sum().item()",
+    "recursion": "def f():\n    return f()\nf()",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_program_reaches_nothing_outside_of_its_world(name: str) -> None:
+    body = "".join(f"    {line}\n" for line in HOSTILE[name].split("\n"))
+    text = f"def main():\n{body}\nif __name__ == '__main__':\n    main()\n"
+    world = modules.World(lambda name, importer: ("program", "program.py", text) if name == "program" else None)
+    refused = pytest.raises((NotEvaluable, NotConcrete, RecursionError))
+    with evaluation(), meshes.on_machine(meshes.Machine(8)), guards.running(guards.Run(20_000)), refused:
+        world.run_program("program")
