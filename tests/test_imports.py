@@ -110,6 +110,7 @@ def test_a_test_run_without_the_option_imports_nothing_heavy(tmp_path: Path) -> 
 # "shardtypes!" means all of shardtypes but its language.
 FORBIDDEN: dict[str, tuple[str, ...]] = {
     "shardtypes/lang": ("shardtypes!", "shardlint", "pytest_shardtypes", "jax", "numpy", "libcst", "typeguard"),
+    "shardtypes/semantics": ("shardlint", "pytest_shardtypes", "jax", "libcst", "mypy", "typeguard"),
     "shardtypes": ("shardlint", "pytest_shardtypes", "libcst", "mypy", "pygls", "pytest"),
     "shardlint/ops": (
         "shardtypes!",
@@ -126,6 +127,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "shardlint/rules": ("shardtypes!", "pytest_shardtypes", "libcst", "mypy", "jax", "numpy"),
     "shardlint/engine": ("shardtypes!", "pytest_shardtypes", "shardlint.cli", "libcst", "mypy", "jax", "numpy"),
     "shardlint/mypy_plugin": ("shardtypes!", "pytest_shardtypes", "shardlint.cli", "jax", "numpy"),
+    "shardlint/evaluation": ("pytest_shardtypes", "shardlint.engine", "shardlint.cli", "libcst", "mypy", "jax"),
     "shardlint": ("shardtypes!", "pytest_shardtypes", "jax", "numpy", "typeguard", "pytest", "mypy"),
     "pytest_shardtypes": ("shardlint", "libcst", "mypy"),
 }

@@ -1,5 +1,7 @@
 """The module that classes of evaluated programs say they are of: ``dataclasses`` looks up marks of fields in it."""
 
+from __future__ import annotations
+
 import dataclasses
 import typing
 from dataclasses import KW_ONLY, InitVar

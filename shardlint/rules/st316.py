@@ -28,17 +28,16 @@ class DependsOnDevices(Rule):
     from jax import lax
     from jax.sharding import PartitionSpec as P
 
-    def layer(x, w, b):
-        return lax.psum(x @ w + b, 't')
+    def mean_square(x):
+        return lax.psum(jnp.sum(x * x), 'd') / x.size
 
     def main():
-        mesh = jax.make_mesh((4,), ('t',))
-        x, w, b = jnp.ones((8, 16)), jnp.ones((16, 8)), jnp.ones(8)
-        apply = jax.shard_map(layer, mesh=mesh, in_specs=(P(None, 't'), P('t', None), P()), out_specs=P())
-        return apply(x, w, b)
+        mesh = jax.make_mesh((4,), ('d',))
+        apply = jax.shard_map(mean_square, mesh=mesh, in_specs=P('d'), out_specs=P())
+        return apply(jnp.ones((8, 16)))
 
     if __name__ == '__main__':
-        main()
+        print(main())
     ```
 
     ## Use instead
@@ -49,17 +48,16 @@ class DependsOnDevices(Rule):
     from jax import lax
     from jax.sharding import PartitionSpec as P
 
-    def layer(x, w, b):
-        return lax.psum(x @ w, 't') + b
+    def mean_square(x):
+        return lax.psum(jnp.sum(x * x), 'd') / lax.psum(x.size, 'd')
 
     def main():
-        mesh = jax.make_mesh((4,), ('t',))
-        x, w, b = jnp.ones((8, 16)), jnp.ones((16, 8)), jnp.ones(8)
-        apply = jax.shard_map(layer, mesh=mesh, in_specs=(P(None, 't'), P('t', None), P()), out_specs=P())
-        return apply(x, w, b)
+        mesh = jax.make_mesh((4,), ('d',))
+        apply = jax.shard_map(mean_square, mesh=mesh, in_specs=P('d'), out_specs=P())
+        return apply(jnp.ones((8, 16)))
 
     if __name__ == '__main__':
-        main()
+        print(main())
     ```
     """
 

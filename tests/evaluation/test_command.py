@@ -1,0 +1,101 @@
+"""Programs that are run in numbers, from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardlint.cli import main
+from shardlint.rules import rule
+from tests.evaluation.changes import CHANGES, PROGRAMS, source
+
+STEP = """
+import jax.numpy as jnp
+from jax import lax
+
+
+def mean_square(x):
+    return lax.psum(jnp.sum(x * x), "d") / {divisor}
+"""
+TRAIN = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+from step import mean_square
+
+if __name__ == "__main__":
+    mesh = jax.make_mesh((4,), ("d",))
+    print(jax.shard_map(mean_square, mesh=mesh, in_specs=P("d"), out_specs=P())(jnp.ones((8, 16))))
+"""
+RIGHT, WRONG = 'lax.psum(x.size, "d")', "x.size"
+
+
+def lint(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    status = main(["--format", "concise", *args])
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    (tmp_path / "step.py").write_text(STEP.format(divisor=WRONG))
+    (tmp_path / "train.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_right_programs_have_no_finding(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PROGRAMS)
+    status, out, err = lint(capsys, "--no-cache", "--select", "ST316", *(path.name for path in PROGRAMS.glob("*.py")))
+    assert (status, out.strip()) == (0, "")
+    assert "3 files checked" in err
+
+
+def test_the_example_of_the_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    about = rule("ST316")
+    assert about is not None
+    for section, codes in (("Example", ["ST316"]), ("Use instead", [])):
+        (tmp_path / "model.py").write_text(about.docs().program(section))
+        _, out, _ = lint(capsys, "--no-cache", str(tmp_path / "model.py"))
+        assert [line.split()[1] for line in out.splitlines() if "model.py" in line] == codes
+
+
+def test_a_finding_is_in_the_file_where_the_results_depart(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    status, out, _ = lint(capsys, "--no-cache", "train.py")
+    assert status == 1
+    assert out.startswith(
+        "step.py:7:12: ST316 mean_square's result depends on the number of devices along 'd' (4 and 2"
+    )
+
+
+def test_it_is_found_anew_when_an_imported_file_changes(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    found = []
+    for divisor in (WRONG, WRONG, RIGHT, RIGHT, WRONG):
+        (project / "step.py").write_text(STEP.format(divisor=divisor))
+        found.append("ST316" in lint(capsys, ".")[1])
+    assert found == [True, True, False, False, True]
+
+
+def test_it_can_be_switched_off(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    assert "ST316" not in lint(capsys, "--no-cache", "--no-evaluate", ".")[1]
+    (project / "pyproject.toml").write_text("[tool.shardlint]\nevaluate = false\n")
+    assert "ST316" not in lint(capsys, "--no-cache", ".")[1]
+
+
+def test_a_program_that_cannot_be_run_is_named_with_the_reason(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    (project / "step.py").write_text("import torch\n" + STEP.format(divisor="torch.tensor(2.0)"))
+    _, out, _ = lint(capsys, "--no-cache", "--statistics", ".")
+    assert "not run on other numbers of devices: train.py: torch.tensor, which is not evaluated" in out
+
+
+def test_a_line_can_suppress_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    change = next(one for one in CHANGES if one.name == "local_size")
+    old = '    total = lax.psum(jnp.sum(table * table), "rows") / table.shape[0]'
+    (tmp_path / "model.py").write_text(change.text.replace(old, f"{old}  # shardlint: ignore[ST316] as published"))
+    assert source(change.program) != change.text
+    assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", str(tmp_path / "model.py"))[1]
