@@ -17,7 +17,7 @@ from shardlint.workers import Found
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 CODE = "ST316"
-STEPS = 400_000  # calls, loops and operators that one run may take
+STEPS = 30_000  # calls, loops and operators that one run may take; a program of 200 lines takes some thousand
 
 
 def runs_as_program(project: Project, text: bytes) -> bool:

@@ -284,6 +284,29 @@ def statements(source: str, path: str) -> list[Statement]:
     return found
 
 
+def started(source: str) -> list[str]:
+    """The functions of other modules that ``if __name__ == "__main__":`` calls, by their dotted names.
+
+    Raises SyntaxError.
+    """
+    tree = ast.parse(source)
+    imported: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported.update({alias.asname or alias.name: alias.name for alias in node.names})
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            imported.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)]
+    calls = [part for block in blocks for part in ast.walk(block) if isinstance(part, ast.Call)]
+    found = []
+    for call in calls:
+        name = ast.unparse(call.func)
+        first, _, rest = name.partition(".")
+        if first in imported and name.replace(".", "").isidentifier():
+            found.append(f"{imported[first]}.{rest}" if rest else imported[first])
+    return found
+
+
 def expression(tree: ast.Expression) -> ast.Expression:
     """An expression with guards in it. Raises NotEvaluable for one that reaches for the interpreter."""
     found: ast.Expression = _Guards().visit(tree)

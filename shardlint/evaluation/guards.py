@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[int, int, int, int]
 """Line, column, end line and end column of an expression, as ``ast`` counts them."""
 
+ENTRIES = 2_000  # of an array, that take as long to compute as a step
 LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
 
 
@@ -158,9 +159,13 @@ def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -
 
 
 def note(path: str, place: Place, what: Any, value: Any) -> Any:
-    """Remember what a function or an operator gave, where that is asked for."""
+    """Count the work, and remember what a function or an operator gave where that is asked for."""
     run = _run.get()
-    return value if run is None or run.recorder is None else run.recorder.note(path, place, what, value)
+    if run is None:
+        return value
+    if isinstance(value, Array) and value.value is not None:
+        tick(sum(part.size for part in value.value.parts) // ENTRIES)
+    return value if run.recorder is None else run.recorder.note(path, place, what, value)
 
 
 def note_argument(function: Any, value: Any) -> Any:

@@ -23,7 +23,7 @@ from shardlint.evaluation import (
     trees,
 )
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
-from shardlint.evaluation.outside import Outside, attribute
+from shardlint.evaluation.outside import Outside, attribute, known
 from shardtypes.semantics.array import NotConcrete
 
 _ROOMS = (
@@ -111,6 +111,7 @@ class World:
 
     def run_program(self, name: str) -> None:
         """Run a module as a script: its ``if __name__ == "__main__":``, or else its function ``main``."""
+        self._refuse_unknown_starts(name)
         module = self.module(name)
         if module is None:
             raise NotEvaluable(f"{name} is not found")
@@ -122,6 +123,18 @@ class World:
             if not is_function(main):
                 raise NotEvaluable("nothing in it runs the program")
             main()
+
+    def _refuse_unknown_starts(self, name: str) -> None:
+        """Refuse a program that hands itself to a function that is not known (``absl.app.run``) before it is run."""
+        found = self.find(name, "")
+        try:
+            started = guarded_code.started(found[2]) if found is not None else []
+        except (SyntaxError, RecursionError) as error:
+            raise NotEvaluable(f"{name} is not read") from error
+        for called in started:
+            whole, _, last = called.rpartition(".")
+            if known(called) is None and self.find(whole or last, name) is None:
+                raise NotEvaluable(f"{called}, which is not evaluated")
 
     def member(self, module: Module, name: str) -> Any:
         """``module.name``: what it binds, or a module below it."""
