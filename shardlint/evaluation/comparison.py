@@ -156,8 +156,9 @@ def numbers_of(leaf: Any) -> Any:
     return np.asarray(leaf) if isinstance(leaf, (int, float, np.ndarray, np.generic)) else None
 
 
-def differences(first: Any, second: Any) -> list[Difference] | Incomparable:
-    """Where two trees differ: the entry of each array that is furthest apart."""
+def differences(first: Any, second: Any, stacked: tuple[int, int] | None = None) -> list[Difference] | Incomparable:
+    """Where two trees differ: the entry of each array that is furthest apart. With ``stacked`` arrays have the values
+    of so many devices one after another."""
     a, structure = flatten(first)
     b, other = flatten(second)
     if paths_of(structure) != paths_of(other):
@@ -167,12 +168,27 @@ def differences(first: Any, second: Any) -> list[Difference] | Incomparable:
         x, y = numbers_of(one), numbers_of(two)
         if x is None or y is None:
             return Incomparable(f"no numbers at {path}")
+        if stacked is not None:
+            x, y = _unstacked(x, y, stacked)
         if x.shape != y.shape:
             return Incomparable(f"shapes {x.shape} and {y.shape} at {path}")
         index = _apart(x, y)
         if index is not None:
             found.append(Difference(path, index, complex(x[index]).real, complex(y[index]).real))
     return found
+
+
+def _unstacked(x: Any, y: Any, counts: tuple[int, int]) -> tuple[Any, Any]:
+    """What two numbers of devices have, in a form that is the same for both: the one value that all have, the values
+    one after another, or their mean."""
+    if x.shape[:1] != (counts[0],) or y.shape[:1] != (counts[1],):
+        return x, y
+    if x.shape[1:] == y.shape[1:]:
+        alike = all(_apart(row, x[0]) is None for row in x) and all(_apart(row, y[0]) is None for row in y)
+        if alike or x.dtype.kind not in "fc":
+            return x[0], y[0]
+        return x.mean(axis=0), y.mean(axis=0)
+    return x.reshape(-1, *x.shape[2:]), y.reshape(-1, *y.shape[2:])
 
 
 def _apart(x: Any, y: Any) -> tuple[int, ...] | None:
@@ -203,6 +219,8 @@ def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference] | I
 
 def compared(region: Region, twin: Region) -> Difference | Incomparable | None:
     """The first difference between two calls of a mapped function: of their results, else of what they are given."""
+    if region.stacked is not None or twin.stacked is not None:
+        return _compared_stacked(region, twin)
     for first, second in ((region.results, twin.results), (region.arguments, twin.arguments)):
         found = differences(first, second)
         if isinstance(found, Incomparable):
@@ -210,3 +228,18 @@ def compared(region: Region, twin: Region) -> Difference | Incomparable | None:
         if found:
             return found[0]
     return None
+
+
+def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable | None:
+    """As ``compared``, of what has the values of all devices one after another. How a program shares its examples and
+    its keys out among them is its own affair: where it does so in another way, nothing can be compared."""
+    if region.stacked is None or twin.stacked is None:
+        return Incomparable("another kind of mapped function")
+    counts = region.stacked, twin.stacked
+    given = differences(region.arguments, twin.arguments, counts)
+    if given:
+        return given if isinstance(given, Incomparable) else Incomparable("the devices are given something else")
+    results = differences(region.results, twin.results, counts)
+    if isinstance(results, Incomparable):
+        return results
+    return results[0] if results else None

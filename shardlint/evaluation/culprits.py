@@ -8,6 +8,7 @@ culprit is the expression after which it is none of these, though what it was co
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -89,8 +90,8 @@ class Trace:
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
         """The first expression that led to a value and at which the runs part, if it can be told."""
         lost = self._lost(sources)
-        for choosing in (False, True):
-            for step in lost:
+        for choosing, wanted in itertools.product((False, True), ("lost", "off")):
+            for step in (one for one in lost if one.state == wanted):
                 operands = self.before(step)
                 if self._is_choice(step, operands) is choosing and self._is_first(step, operands):
                     return self._completed(step, lost) or Culprit(step, operands)
@@ -99,7 +100,7 @@ class Trace:
     def _completed(self, step: Step, lost: list[Step]) -> Culprit | None:
         """Where a partial result that is off by a factor, as a mean of each device's own examples is, was completed in
         a way that leaves the factor in."""
-        if step.state != "off" or step.relation is None or step.relation.kind != "part":
+        if step.state != "off" or step.relation is None or step.relation.kind not in ("part", "split"):
             return None
         for later in lost:
             operands = self.before(later)
@@ -131,7 +132,7 @@ class Trace:
     def _is_first(self, step: Step, operands: tuple[Step, ...]) -> bool:
         """Whether all that a value was computed from is the same in both runs, but for indices and masks."""
         telling = [one for one in operands if not self._only_chooses(one.value.number)]
-        return all(one.state == "holds" for one in telling) and (bool(telling) or step.state == "off")
+        return all(_may_hold(one) for one in telling) and (bool(telling) or step.state == "off")
 
     def _is_choice(self, step: Step, operands: tuple[Step, ...]) -> bool:
         """Whether a step only computes where to look. What is chosen by values that hold (``argmax``) is no such."""
@@ -147,6 +148,12 @@ class Trace:
             known = whole or all(self._only_chooses(source) for source in value.sources)
             known = self._choosing[number] = known and self.step(number).state != "holds"
         return known
+
+
+def _may_hold(step: Step) -> bool:
+    """Whether a value may be right as it is: also as the mean of each device's own examples, which is a part of their
+    mean times the number of devices."""
+    return step.state == "holds" or (step.relation is not None and step.relation.kind == "part")
 
 
 def _is_number(step: Step) -> bool:

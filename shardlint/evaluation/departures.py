@@ -107,7 +107,7 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
         difference = first_difference(declared, outcome)
         if outcome.regions and not isinstance(difference, Incomparable):
             return _Other(setting, outcome, difference is not None)
-        reason = outcome.reason or (difference.reason if isinstance(difference, Incomparable) else reason)
+        reason = difference.reason if isinstance(difference, Incomparable) else outcome.reason or reason
     return reason
 
 

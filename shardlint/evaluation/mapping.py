@@ -22,6 +22,8 @@ from shardtypes.semantics.simulated import EXAMPLES, Axis
 from shardtypes.semantics.trees import flatten, map_leaves, spread_prefix, unflatten
 
 _numbers = itertools.count(1)
+PMAP = "devices"
+"""The axis of a ``pmap`` that does not name it."""
 
 
 def _is_axis(value: Any) -> bool:
@@ -151,15 +153,20 @@ def pmap(
         size = sizes.pop()
         if size > meshes.machine().devices:
             raise NotEvaluable("pmap over more devices than there are")
-        axis = (axis_name or f"pmap:{next(_numbers)}", size)
+        axis = (axis_name or PMAP, size)
+        meshes.machine().made.append(Mesh((size,), (axis[0],)))
         inner = [
             arg if i in static else _entered(arg, one, axis)
             for i, (arg, one) in enumerate(zip(args, axes, strict=True))
         ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
+        inner = [note_argument(fun, arg) for arg in inner]
         with binding({axis[0]: axis}):
             result = fun(*inner, **given)
-        return _left(result, out_axes, axis)
+        found = _left(result, out_axes, axis)
+        for observer in observers:
+            observer(Region(fun, (args, kwargs), found, (result, out_axes), size))
+        return found
 
     return _like(mapped, fun)
 
@@ -169,13 +176,14 @@ def pmap(
 
 @dataclass(frozen=True)
 class Region:
-    """One call of a mapped function: what it is given and gives, for whoever compares."""
+    """One call of a mapped function: what it is given and gives, for whoever compares. ``stacked`` is the number of
+    devices whose values follow each other in a first dimension, as ``pmap`` has them."""
 
     function: Any
-    mesh: Mesh
     arguments: Any
     results: Any
     places: Any
+    stacked: int | None = None
 
 
 Observer = Callable[[Region], None]
@@ -285,7 +293,7 @@ def shard_map(
             made, [_leaving(leaf, _spec(one), axes, checked) for leaf, one in zip(results, wanted, strict=True)]
         )
         for observer in observers:
-            observer(Region(f, over, args, found, (result, wanted)))
+            observer(Region(f, args, found, (result, wanted)))
         return found
 
     return _like(mapped, f)

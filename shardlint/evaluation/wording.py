@@ -10,6 +10,7 @@ from shardtypes.semantics.relation import Relation
 
 _SHORT = (("jax.numpy.", "jnp."), ("jax.lax.", "lax."), ("jax.nn.", "jax.nn."), ("jax.", "jax."))
 _OWN = "a value of each device's own"
+_MEAN = "a mean of each device's own part"
 
 
 def departure_text(departure: Departure) -> str:
@@ -40,7 +41,11 @@ def _cause(culprit: Culprit, axis: str) -> str:
     operands = list(dict.fromkeys(described(one.relation, axis) for one in culprit.operands))
     operands.sort(key=lambda text: text == _OWN)
     taken = _listed(operands) if operands else _OWN
-    hint = f": call lax.psum(…, {axis!r}) first" if f"a partial sum over {axis!r}" in operands else ""
+    hint = ""
+    if f"a partial sum over {axis!r}" in operands:
+        hint = f": call lax.psum(…, {axis!r}) first"
+    elif f"{_MEAN} along {axis!r}" in operands:
+        hint = f": call lax.pmean(…, {axis!r}) first"
     if step.value.key[0].backward:
         return f"{what} is computed from {taken}{hint}"
     return f"{what} is applied to {taken}{hint}"
@@ -67,7 +72,13 @@ def described(relation: Relation | None, axis: str) -> str:
     if relation.kind == "split":
         return f"a value sharded over {axis!r} along dimension {relation.dim}"
     if relation.kind == "part":
-        return f"a partial sum over {axis!r}" if relation.monoid == "sum" else _OWN
+        if relation.monoid != "sum":
+            return _OWN
+        return (
+            f"a mean of each device's own part along {axis!r}"
+            if relation.power == 1
+            else f"a partial sum over {axis!r}"
+        )
     return "a replicated value"
 
 

@@ -97,3 +97,55 @@ def test_what_is_not_is_reported(body: str, out: str, text: str) -> None:
 def test_programs_that_cannot_be_run_say_why() -> None:
     assert judged("if __name__ == '__main__':\n    open('x')") == Judgement(reasons=("open()",))
     assert judged("x = 1") == Judgement(reasons=("nothing in it runs the program",))
+
+
+PMAP = """
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def loss_of(w, x, y):
+    return jnp.mean((x @ w - y) ** 2)
+
+
+@functools.partial(jax.pmap, axis_name="batch")
+def step(w, x, y):
+    loss, g = jax.value_and_grad(loss_of)(w, x, y)
+    {reduction}
+    return w - 0.1 * g, loss
+
+
+def main():
+    n = jax.local_device_count()
+    x = jax.random.normal(jax.random.key(0), (16, 4))
+    y = x[:, :3]
+    w = jnp.broadcast_to(jnp.ones((4, 3)), (n, 4, 3))
+    for _ in range(2):
+        w, loss = step(w, x.reshape(n, -1, 4), y.reshape(n, -1, 3))
+    return w[0], loss.mean()
+"""
+
+
+def test_pmap_with_the_mean_of_gradients_is_right() -> None:
+    assert judged(PMAP.format(reduction='g = lax.pmean(g, "batch")')) == Judgement((), ("batch",), ())
+
+
+@pytest.mark.parametrize(
+    ("reduction", "text"),
+    [
+        ("pass", "a mean of each device's own part along 'batch': call lax.pmean(…, 'batch') first"),
+        ('g = lax.psum(g, "batch")', "lax.psum gives a value multiplied by the number of devices"),
+        ('g = lax.pmax(g, "batch")', "lax.pmax is applied to a mean of each device's own part along 'batch'"),
+    ],
+)
+def test_pmap_with_another_reduction_is_not(reduction: str, text: str) -> None:
+    (departure,) = judged(PMAP.format(reduction=reduction)).departures
+    assert text in departure_text(departure)
+
+
+def test_keys_for_each_device_cannot_be_compared() -> None:
+    program = PMAP.format(reduction="pass").replace("y = x[:, :3]", "y = jax.random.normal(jax.random.key(n), (16, 3))")
+    assert judged(program) == Judgement((), (), ("batch: the devices are given something else",))
