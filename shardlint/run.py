@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -116,6 +116,13 @@ def check(
     return report
 
 
+def _without_repeats(found: Found, places: Set[tuple[str, Place]]) -> Found:
+    """What was found in a file, without what a call makes appear in another file where it is found anyway."""
+    pairs = zip(found.raw, found.anchors, strict=True)
+    kept = [(one, lines) for one, lines in pairs if not one.related or (one.code, one.related[-1].place) not in places]
+    return replace(found, raw=tuple(one for one, _ in kept), anchors=tuple(lines for _, lines in kept))
+
+
 def _by_folder(settings: Config | Settings) -> Settings:
     return (lambda folder: settings) if isinstance(settings, Config) else settings
 
@@ -149,8 +156,10 @@ class _Run:
         relevant_names = self.lower_all(requested, context)
         wanted = [s for s in requested if s.file.module in relevant_names and s.summary]
         results = self.analyse(wanted, show_types)
+        places = {(one.code, one.place) for found in results.values() for one in found.raw}
         for source in requested:
-            self._conclude(source, results.get(source.file.module, Found()), selection)
+            found = results.get(source.file.module, Found())
+            self._conclude(source, _without_repeats(found, places), selection)
         self.cache.prune()
 
     def _conclude(self, source: Source, found: Found, selection: Selection) -> None:

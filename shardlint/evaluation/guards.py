@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardtypes.semantics.array import Array
@@ -164,7 +166,8 @@ def note(path: str, place: Place, what: Any, value: Any) -> Any:
     if run is None:
         return value
     if isinstance(value, Array) and value.value is not None:
-        tick(sum(part.size for part in value.value.parts) // ENTRIES)
+        entries = sum(int(np.size(part)) for part in value.value.parts)
+        tick(entries // ENTRIES)
     return value if run.recorder is None else run.recorder.note(path, place, what, value)
 
 
