@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from shardtypes import _stats
-from shardtypes.construction import check_where_made, is_generated
+from shardtypes.construction import check_where_made
+from shardtypes.fields import is_generated
 
 # Makes the checked form of a plain function.
 Wrap = Callable[[Any], Any]

@@ -29,6 +29,7 @@ from shardtypes.frames import defining_frame, defining_table, mentioned_names
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import View, current_view
+from shardtypes.methods import check_of_object
 from shardtypes.recompiled import with_assignments_checked
 from shardtypes.scopes import Site, Table, enter_table, leave_table, scope_in_force, shared_table
 from shardtypes.scopes import scope as open_scope
@@ -71,7 +72,11 @@ def display_name(function: Any) -> str:
 
 def _globals(function: Any) -> dict[str, Any]:
     inner = inspect.unwrap(function)
-    return getattr(inner, "__globals__", None) or vars(sys.modules[inner.__module__])
+    names: dict[str, Any] | None = getattr(inner, "__globals__", None)
+    if names is not None:
+        return names
+    module = sys.modules.get(getattr(inner, "__module__", None) or "")
+    return {} if module is None else vars(module)
 
 
 def _closure(function: Any) -> dict[str, Any]:
@@ -107,7 +112,7 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
         named.add(name)
         at = position if parameter.kind is not parameter.KEYWORD_ONLY else sys.maxsize
         position += 1
-        check = reader.check(name)
+        check = reader.check(name) or (reader.check_of_object() if at == 0 else None)
         if check is not None:
             default = _MISSING if parameter.default is parameter.empty else parameter.default
             parameters.append(_Parameter(at, name, default, check, site))
@@ -130,7 +135,8 @@ class _Reader:
         self.display = display_name(function)
         self.module = getattr(function, "__module__", None) or ""
         self.signature = inspect.signature(function)
-        self._annotations = getattr(inspect.unwrap(function), "__annotations__", {})
+        self._inner = inspect.unwrap(function)
+        self._annotations = getattr(self._inner, "__annotations__", {})
         self._memo = TypeCheckMemo(_globals(function), {**names, **_closure(function)}, config=CONFIG)
         self._self_type = class_of(function)
         self.not_found: dict[str, None] = {}
@@ -151,6 +157,12 @@ class _Reader:
         self, name: str, compiled: Callable[[Any, TypeCheckMemo], Checker | None] | None = None
     ) -> Checker | None:
         return (compiled or compile_annotation)(self.annotation(name), self._memo)
+
+    def check_of_object(self) -> Checker | None:
+        """What binds the sizes of a method's object, whose parameter needs no annotation."""
+        if next(iter(self.signature.parameters), None) in self._annotations:
+            return None
+        return check_of_object(getattr(self._inner, "__qualname__", ""), self.module)
 
     def generator(self, function: Any) -> GeneratorChecks:
         parts = None

@@ -27,6 +27,7 @@ from shardtypes.fields import (
     is_checked_where_made,
     is_named_tuple,
     known_field_types,
+    module_names,
     own_annotations,
 )
 from shardtypes.meshes import current_view
@@ -78,12 +79,6 @@ def check_where_made(cls: type, every: bool = False) -> type:
         setattr(cls, hook, functools.wraps(made)(init) if made is not None else init)
     cls.__shardtypes_made__ = every  # type: ignore[attr-defined]  # the mark that `is_checked_where_made` looks for
     return cls
-
-
-def is_generated(function: types.FunctionType) -> bool:
-    """Whether a method was made from the fields of a class, by ``dataclasses`` and the like."""
-    code = function.__code__
-    return code.co_qualname.startswith("__create_fn__.") or code.co_filename.startswith("<attrs generated")
 
 
 def _hook(cls: type) -> str:
@@ -159,7 +154,7 @@ def _field_checks(cls: type) -> _Checks:
     known = _checks.get(cls)
     if known is not None:
         return known
-    memo = TypeCheckMemo(vars(sys.modules[cls.__module__]), {}, config=CONFIG)
+    memo = TypeCheckMemo(module_names(cls), {}, config=CONFIG)
     hints, complete = known_field_types(cls)
     found: _Checks = {}
     for name, hint in hints.items():

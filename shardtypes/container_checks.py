@@ -9,11 +9,11 @@ from __future__ import annotations
 import collections
 import collections.abc
 import functools
-import sys
 import threading
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from typeguard import TypeCheckError, TypeCheckMemo
@@ -27,10 +27,12 @@ from shardtypes.fields import (
     is_named_tuple,
     is_pytree_dataclass,
     known_field_types,
+    module_names,
     substituted,
 )
 from shardtypes.meshes import View
 from shardtypes.scopes import Site, Table
+from shardtypes.stacks import is_stack
 from shardtypes.typeguard_checks import CONFIG, Checker, anything, around_arrays, is_instance
 
 # Makes the check of a part: compile_part in annotation_checks.
@@ -241,24 +243,32 @@ def _compile_dataclass(
     bases = [compile_part(part, memo) for part in _generic_bases(base, args) if holds_arrays(part)]
     name_of_class = f"{base.__module__}.{base.__qualname__}"
 
+    def check_parts(value: Any, names: Table, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        for check in bases:
+            check(value, names, view, site)
+        with _under_way_with(value):
+            for name, check in checks(site).items():
+                _check_field(check, value, name, base, table if name in of_arguments else names, view, site)
+
     def check_fields(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
         if not isinstance(value, base):
             raise TypeCheckError(f"is not an instance of {name_of_class}")
-        under_way = _values_under_way()
-        if any(value is other for other in under_way):  # it holds itself
+        if any(value is other for other in _values_under_way()):  # it holds itself
             return
-        names = table if shared else type(table)(table.code)
-        for check in bases:
-            check(value, names, view, site)
-        under_way.append(value)
+        if shared:
+            check_parts(value, table, table, view, site)
+            return
+        names = type(table)(table.code)
         try:
-            for name, check in checks(site).items():
-                _check_field(check, value, name, base, table if name in of_arguments else names, view, site)
-        finally:
-            under_way.pop()
-        if not shared:
-            leave_own_names(names, table, site, base.__name__)
+            check_parts(value, names, table, view, site)
+        except TypeCheckError:
+            if not is_stack(value, lambda one: check_parts(one, Table(), Table(), view, site)):
+                raise
+            _stats.count_not_possible(f"{site}: a stack of {base.__name__}, annotated as one of them")
+            return
+        leave_own_names(names, table, site, base.__name__)
 
     return check_fields
 
@@ -289,6 +299,16 @@ def _values_under_way() -> list[Any]:
     """The values whose fields are being checked on this thread."""
     found: list[Any] = _under_way.__dict__.setdefault("values", [])
     return found
+
+
+@contextmanager
+def _under_way_with(value: Any) -> Iterator[None]:
+    values = _values_under_way()
+    values.append(value)
+    try:
+        yield
+    finally:
+        values.pop()
 
 
 def _compile_named_tuple(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
@@ -361,7 +381,7 @@ def _field_checks(base: type, args: tuple[Any, ...], compile_part: Compile) -> C
         nonlocal made
         if made is not None:
             return made
-        memo = TypeCheckMemo(vars(sys.modules[base.__module__]), {}, config=CONFIG)
+        memo = TypeCheckMemo(module_names(base), {}, config=CONFIG)
         hints, complete = known_field_types(base, args)
         found = {name: compile_part(hint, memo) for name, hint in hints.items() if every or holds_arrays(hint)}
         if complete:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
+import inspect
 import sys
 import types
 import typing
@@ -50,16 +52,40 @@ def field_names(cls: Any) -> list[str]:
 
 # The local names that the annotations of classes mention that were defined in a function.
 _local_names: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
+# The global names of classes: a module that ``exec`` or ``runpy`` runs is not to be found by its name.
+_module_names: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
 
 
 def remember_names(cls: type, frame: types.FrameType) -> None:
-    """Keep what a class's annotations mention of the function in which it is defined: no one finds it there later."""
+    """Keep what a class's annotations mention of where it is defined: no one finds it there later."""
     if frame.f_locals is frame.f_globals:
+        if frame.f_globals.get("__name__", "builtins") == cls.__module__:
+            _module_names[cls] = frame.f_globals
         return
     _local_names[cls] = mentioned_names(_written(cls), frame)
     for name, member in vars(cls).items():
         if isinstance(member, type) and member.__qualname__ == f"{cls.__qualname__}.{name}":
             remember_names(member, frame)
+
+
+def module_names(cls: type) -> dict[str, Any]:
+    """The global names where a class is defined; none where that is not known."""
+    known = _module_names.get(cls)
+    if known is not None:
+        return known
+    for member in vars(cls).values():
+        function = inspect.unwrap(member) if isinstance(member, types.FunctionType) else None
+        if isinstance(function, types.FunctionType) and not is_generated(function):
+            if function.__globals__.get("__name__", "builtins") == cls.__module__:
+                return function.__globals__
+    module = sys.modules.get(cls.__module__)
+    return {} if module is None else vars(module)
+
+
+def is_generated(function: types.FunctionType) -> bool:
+    """Whether a method was made from the fields of a class, by ``dataclasses`` and the like."""
+    code = function.__code__
+    return code.co_qualname.startswith("__create_fn__.") or code.co_filename.startswith("<attrs generated")
 
 
 # What each class's own annotations stand for. Not where one of them names nothing, for that may be defined later.
@@ -152,7 +178,7 @@ def _own(cls: type) -> tuple[Mapping[str, Any], Mapping[str, NameError]]:
 
 def _written(cls: type) -> dict[str, Any]:
     """What a class itself annotates, as it is written."""
-    if cls.__module__ == "builtins":
+    if vars(builtins).get(cls.__name__) is cls:
         return {}
     if sys.version_info < (3, 14):
         found = vars(cls).get("__annotations__", {})
@@ -163,8 +189,7 @@ def _written(cls: type) -> dict[str, Any]:
 
 
 def _evaluated(cls: type, annotation: Any) -> Any:
-    module = sys.modules.get(cls.__module__)
     holder = type(cls.__name__, (), {"__annotations__": {"": annotation}, "__module__": cls.__module__})
-    names = {**vars(module)} if module is not None else {}
+    names = {**module_names(cls)}
     local_names = {**_local_names.get(cls, {}), **vars(cls), cls.__name__: cls}
     return typing.get_type_hints(holder, names, local_names, include_extras=True)[""]

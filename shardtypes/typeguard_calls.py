@@ -19,9 +19,11 @@ from shardtypes import _stats
 from shardtypes.annotation_checks import compile_part
 from shardtypes.array_check import abandon
 from shardtypes.array_types import has_strings, holds_arrays, resolved
+from shardtypes.assignments import reassigned_parameters
 from shardtypes.dtypes import ArrayType, DTypeClass, array_spec
 from shardtypes.errors import TypeCheckError
 from shardtypes.meshes import current_view
+from shardtypes.methods import check_of_object
 from shardtypes.scopes import Site, Table, scope_in_force
 from shardtypes.switches import checks_on
 from shardtypes.typeguard_checks import CONFIG, AroundArrays, Checker
@@ -209,7 +211,20 @@ def _call_of(memo: TypeCheckMemo, entry: types.FrameType) -> _Call:
     memo.locals = made = _Names({} if names is memo.globals else names)
     made.call = _Call(entry, memo.globals.get("__name__", ""))
     _count_names_around(entry.f_back)
+    if entry.f_back is not None:
+        _bind_object(entry.f_back, made.call)
     return made.call
+
+
+def _bind_object(frame: types.FrameType, call: _Call) -> None:
+    """Bind the sizes of a method's object, for whose parameter typeguard does not ask us without an annotation."""
+    code, module = frame.f_code, frame.f_globals.get("__name__", "")
+    first = code.co_varnames[0] if code.co_argcount else None
+    if first is None or first not in frame.f_locals or first in reassigned_parameters(code):
+        return
+    check = check_of_object(code.co_qualname, module)
+    if check is not None:
+        check(frame.f_locals[first], call.table, call.view, _site(code.co_qualname, first, "", module))
 
 
 def _count_names_around(frame: types.FrameType | None) -> None:

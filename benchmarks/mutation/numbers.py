@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.mutation.promises import described
-from shardtypes.pytrees import field_types, is_pytree_dataclass
+from shardtypes.fields import field_types, is_pytree_dataclass
 
 Outcome = tuple[list[np.ndarray], list[str]]
 """All numbers of a result, and the layout of each array."""

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from jax._src import core  # the axes in scope have no public name
 
 from shardtypes.dtypes import ArrayType, accepts, array_spec, numpy_dtype, shape_of_type
+from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape, parse
-from shardtypes.pytrees import field_types, is_pytree_dataclass
 
 PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107))
 
