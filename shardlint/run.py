@@ -119,8 +119,16 @@ def check(
 def _without_repeats(found: Found, places: Set[tuple[str, Place]]) -> Found:
     """What was found in a file, without what a call makes appear in another file where it is found anyway."""
     pairs = zip(found.raw, found.anchors, strict=True)
-    kept = [(one, lines) for one, lines in pairs if not one.related or (one.code, one.related[-1].place) not in places]
+    kept = [(one, lines) for one, lines in pairs if not (_is_of_another_file(one) and _origin(one) in places)]
     return replace(found, raw=tuple(one for one, _ in kept), anchors=tuple(lines for _, lines in kept))
+
+
+def _is_of_another_file(one: Diagnostic) -> bool:
+    return bool(one.related) and one.related[-1].place.path != one.place.path
+
+
+def _origin(one: Diagnostic) -> tuple[str, Place]:
+    return one.code, one.related[-1].place
 
 
 def _by_folder(settings: Config | Settings) -> Settings:
