@@ -90,4 +90,4 @@ def operation(what: Any) -> str:
     for prefix, short in _SHORT:
         if name.startswith(prefix):
             return f"{short}{name.removeprefix(prefix)}"
-    return "the call" if name.startswith("<") or name in ("run", "mapped", "partial") else str(name)
+    return "the call" if name.startswith("<") or name in ("mapped", "partial") else str(name)
