@@ -10,6 +10,8 @@ from shardlint.cli import main
 from shardlint.rules import rule
 from tests.evaluation.changes import CHANGES, PROGRAMS, source
 
+pytestmark = pytest.mark.once  # JAX has no part in it
+
 STEP = """
 import jax.numpy as jnp
 from jax import lax

@@ -9,6 +9,8 @@ from shardlint.evaluation.departures import Judgement, judge
 from shardlint.evaluation.wording import departure_text
 from tests.evaluation.changes import CHANGES, Change, source
 
+pytestmark = pytest.mark.once  # JAX has no part in it
+
 AXES = {"tensor_parallel": ("d", "t"), "sharded_lookup": ("rows",), "ring_attention": ("s",)}
 
 

@@ -17,6 +17,8 @@ from shardtypes.semantics.relation import Relation, Relations, part, split
 from shardtypes.semantics.simulated import Simulated
 from tests.semantics.table import ROWS, Drawn, Row
 
+pytestmark = pytest.mark.once  # what primitives compute does not change with JAX
+
 CASES = int(os.environ.get("ORACLE_CASES", "25"))
 sampled = settings(
     max_examples=CASES,
