@@ -26,10 +26,12 @@ ShapeRule: TypeAlias = Callable[[Sequence[Array], Params, "Letters | None"], Seq
 DtypeRule: TypeAlias = Callable[[Sequence[Array], Params], Sequence["str | None"]]
 Vary: TypeAlias = Callable[[frozenset[tuple[str, int]], Params], frozenset[tuple[str, int]]]
 Evaluation: TypeAlias = "Callable[..., Numbers | Sequence[Numbers]]"
-Pull: TypeAlias = Callable[
+Pull: TypeAlias = Callable[[Array, Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]]
+"""Takes the cotangent of the result, the operands, the results and the parameters; gives those of the operands."""
+PullSeveral: TypeAlias = Callable[
     [Sequence["Array | None"], Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]
 ]
-"""Takes the cotangents of the results, the operands, the results and the parameters; gives those of the operands."""
+"""The same for several results, of which some may have no cotangent."""
 
 
 @frozen
@@ -66,7 +68,7 @@ class Primitive:
     shape: ShapeRule
     dtype: DtypeRule
     evaluate: Evaluation
-    pull: Pull | None
+    pull: Pull | PullSeveral | None
     results: int | Callable[[Params], int]
     relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None
     simulate: Callable[..., Any] | None
@@ -133,7 +135,7 @@ def declare_several(
     evaluate: Evaluation,
     dtype: DtypeRule,
     shape: ShapeRule | None = None,
-    pull: Pull | None = None,
+    pull: PullSeveral | None = None,
 ) -> SeveralPrimitive:
     """Declare a primitive that gives several arrays; ``results`` is their number."""
     shape = shape or shape_of_letters
@@ -280,7 +282,8 @@ def _recorded(primitive: Primitive, operands: Sequence[Array], params: Params, r
     def pull(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
         if primitive.pull is None:
             raise NoGradient(primitive.name)
-        return primitive.pull(cotangents, operands, results, params)
+        given: Any = cotangents if primitive.several else cotangents[0]
+        return primitive.pull(given, operands, results, params)
 
     node = Node(tuple(operands), pull, len(results))
     return [replace(result, node=node, output=i) if _is_smooth(result) else result for i, result in enumerate(results)]

@@ -107,12 +107,11 @@ def _extreme(monoid: Monoid) -> Callable[[Relation, str, Params], Relation]:
 
 
 def _pull_psum(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     """Under ``check_vma`` the cotangent of a sum goes to every device as it is; without, the devices' cotangents are
     added."""
-    (cotangent,) = cotangents
-    if cotangent is None or operands[0].varying is not None:
+    if operands[0].varying is not None:
         return [cotangent]
     return [psum(cotangent, **params)]
 
@@ -139,10 +138,9 @@ pmin = _reducing("pmin", lambda arrays: np.minimum.reduce(arrays), _extreme("min
 
 
 def _pull_pvary(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None or operands[0].varying is None:
+    if operands[0].varying is None:
         return [cotangent]
     added = tuple(axis for axis in params["axes"] if axis not in operands[0].varying)
     return [psum(cotangent, axes=added, groups=None) if added else cotangent]
@@ -222,10 +220,9 @@ def _gather(x: Simulated, axes: Sequence[Axis], dimension: int, tiled: bool, gro
 
 
 def _pull_gather(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    return [None if cotangent is None else reduce_scatter(cotangent, **params)]
+    return [reduce_scatter(cotangent, **params)]
 
 
 all_gather = declare(
@@ -285,10 +282,9 @@ def _scatter(x: Simulated, axes: Sequence[Axis], dimension: int, tiled: bool, gr
 
 
 def _pull_scatter(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    return [None if cotangent is None else all_gather(cotangent, **params)]
+    return [all_gather(cotangent, **params)]
 
 
 reduce_scatter = declare(
@@ -342,11 +338,10 @@ def _exchange(x: Simulated, axes: Sequence[Axis], split_axis: int, concat_axis: 
 
 
 def _pull_exchange(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
     back = {**params, "split_axis": params["concat_axis"], "concat_axis": params["split_axis"]}
-    return [None if cotangent is None else all_to_all(cotangent, **back)]
+    return [all_to_all(cotangent, **back)]
 
 
 all_to_all = declare(
@@ -385,11 +380,10 @@ def _permuted_over(relation: Relation, axis: str, params: Params) -> Relation:
 
 
 def _pull_permute(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
     back = tuple((target, source) for source, target in params["perm"])
-    return [None if cotangent is None else ppermute(cotangent, axes=params["axes"], perm=back)]
+    return [ppermute(cotangent, axes=params["axes"], perm=back)]
 
 
 ppermute = declare(

@@ -48,11 +48,8 @@ def _evaluate(x: Any, y: Any, *, dimension_numbers: Numbers) -> Any:
 
 
 def _pull(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None]
     left, right = operands
     (left_contracted, right_contracted), (left_batch, right_batch) = params["dimension_numbers"]
     batch = len(left_batch)

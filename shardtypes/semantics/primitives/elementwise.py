@@ -81,12 +81,11 @@ def elementwise(
     """Declare a function of each entry, with its derivative by each operand."""
 
     def pull(
-        cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+        cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
     ) -> Sequence[Array | None]:
-        (cotangent,) = cotangents
         found: list[Array | None] = []
         for i, operand in enumerate(operands):
-            if cotangent is None or operand.node is None:
+            if operand.node is None:
                 found.append(None)
                 continue
             rule = derivatives[i] if i < len(derivatives) else None
@@ -402,11 +401,8 @@ def _chosen(which: Any, *arrays: Any, cases: int) -> Any:
 
 
 def _pull_select(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None] * len(operands)
     which, *cases = operands
     found: list[Array | None] = [None]
     for i, operand in enumerate(cases):

@@ -29,11 +29,8 @@ def _index_shape(operands: Sequence[Array], params: Params, letters: Letters | N
 
 
 def _pull_take(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None]
     return [add_along(zeros_like(operands[0]), operands[1], cotangent, axis=params["axis"]), None]
 
 
@@ -70,11 +67,8 @@ def _put(x: Any, index: Any, update: Any, *, axis: int) -> Any:
 
 
 def _pull_add(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
     return [cotangent, None, take_along(cotangent, operands[1], axis=params["axis"])]
 
 
@@ -82,11 +76,8 @@ add_along: Primitive = declare("add_along", letters=_write_letters, values=_WRIT
 
 
 def _pull_put(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
     index, update, axis = operands[1], operands[2], params["axis"]
     kept = put_along(cotangent, index, zeros_like(update), axis=axis)
     return [kept, None, take_along(cotangent, index, axis=axis)]
@@ -157,12 +148,9 @@ def _read(x: Any, *arrays: Any, index: Sequence[Any], at: int, shape: Sequence[i
 
 
 def _pull_read(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
     rest = [None] * (len(operands) - 1)
-    if cotangent is None:
-        return [None, *rest]
     return [update(zeros_like(operands[0]), cotangent, *operands[1:], kind="add", **params), *rest]
 
 
@@ -202,15 +190,12 @@ def _write(x: Any, new: Any, *arrays: Any, index: Sequence[Any], at: int, shape:
 
 
 def _pull_write(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     from shardtypes.semantics.array import NoGradient
     from shardtypes.semantics.primitives.elementwise import unbroadcast
 
-    (cotangent,) = cotangents
     rest = [None] * (len(operands) - 2)
-    if cotangent is None:
-        return [None, None, *rest]
     plain_params = {name: params[name] for name in ("index", "at", "shape")}
     taken = unbroadcast(indexed(cotangent, *operands[2:], **plain_params), operands[1])
     if params["kind"] == "add":

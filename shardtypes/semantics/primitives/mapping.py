@@ -46,9 +46,7 @@ unstack: Primitive = declare(
     values=_KEPT,
     evaluate=_identity,
     simulate=_unstacked,
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else restack(cotangents[0], **params)
-    ],
+    pull=lambda cotangent, operands, results, params: [restack(cotangent, **params)],
 )
 
 
@@ -70,9 +68,7 @@ restack: Primitive = declare(
     values=_KEPT,
     evaluate=_identity,
     simulate=_restacked,
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else unstack(cotangents[0], **params)
-    ],
+    pull=lambda cotangent, operands, results, params: [unstack(cotangent, **params)],
 )
 
 
@@ -99,9 +95,7 @@ shard: Primitive = declare(
     values=_KEPT,
     evaluate=_identity,
     simulate=_split,
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else unshard(cotangents[0], **params)
-    ],
+    pull=lambda cotangent, operands, results, params: [unshard(cotangent, **params)],
 )
 
 
@@ -125,9 +119,7 @@ unshard: Primitive = declare(
     values=_KEPT,
     evaluate=_identity,
     simulate=_joined,
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else shard(cotangents[0], **params)
-    ],
+    pull=lambda cotangent, operands, results, params: [shard(cotangent, **params)],
 )
 
 
@@ -139,11 +131,10 @@ def _same(operands: Sequence[Array], params: Params, letters: Letters | None) ->
 
 
 def _pull_replicate(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     """Each device had the value: their cotangents are added, unless types that vary have seen to that."""
-    (cotangent,) = cotangents
-    if cotangent is None or params["checked"] or not params["axes"]:
+    if params["checked"] or not params["axes"]:
         return [cotangent]
     return [psum(cotangent, axes=params["axes"], groups=None)]
 
@@ -164,11 +155,10 @@ def _first(x: Simulated, axes: Sequence[Axis], checked: bool) -> Simulated:
 
 
 def _pull_first(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     """Without types that vary, each device gets its share of the cotangent, as a sum over them is to come."""
-    (cotangent,) = cotangents
-    if cotangent is None or params["checked"]:
+    if params["checked"]:
         return [cotangent]
     total = 1
     for _, size in params["axes"]:

@@ -31,30 +31,25 @@ def _spread(array: Array, operand: Array, axes: Sequence[int]) -> Array:
 
 
 def _pull_sum(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    return [None if cotangent is None else _spread(cotangent, operands[0], params["axes"])]
+    return [_spread(cotangent, operands[0], params["axes"])]
 
 
 def _pull_extremum(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     """Entries that reach the extremum share its cotangent."""
-    (cotangent,), (operand,), axes = cotangents, operands, params["axes"]
-    if cotangent is None:
-        return [None]
+    (operand,), axes = operands, params["axes"]
     reached = convert_element_type(eq(operand, _spread(results[0], operand, axes)), new_dtype=operand.dtype)
     count = _spread(reduce_sum(reached, axes=axes), operand, axes)
     return [mul(_spread(cotangent, operand, axes), div(reached, count))]
 
 
 def _pull_product(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,), (operand,), axes = cotangents, operands, params["axes"]
-    if cotangent is None:
-        return [None]
+    (operand,), axes = operands, params["axes"]
     return [div(_spread(mul(cotangent, results[0]), operand, axes), operand)]
 
 
@@ -161,18 +156,14 @@ def _accumulated(accumulate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pull_cumsum(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    return [None if cotangent is None else cumsum(cotangent, axis=params["axis"], reverse=not params["reverse"])]
+    return [cumsum(cotangent, axis=params["axis"], reverse=not params["reverse"])]
 
 
 def _pull_cumprod(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None]
     weighed = cumsum(mul(cotangent, results[0]), axis=params["axis"], reverse=not params["reverse"])
     return [div(weighed, operands[0])]
 

@@ -68,13 +68,11 @@ def _broadcast(x: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[i
 
 
 def _pull_broadcast(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     from shardtypes.semantics.primitives.reductions import reduce_sum
 
-    (cotangent,), (operand,) = cotangents, operands
-    if cotangent is None:
-        return [None]
+    (operand,) = operands
     places = params["broadcast_dimensions"]
     stretched = {place for size, place in zip(operand.dims, places, strict=True) if size == 1}
     summed = tuple(k for k in range(cotangent.rank) if k not in places or k in stretched)
@@ -145,10 +143,9 @@ def _reshape_letters(operands: Sequence[Array], params: Params) -> Letters:
 
 
 def _pull_reshape(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    return [None if cotangent is None else reshape(cotangent, new_sizes=operands[0].dims)]
+    return [reshape(cotangent, new_sizes=operands[0].dims)]
 
 
 reshape: Primitive = declare(
@@ -176,9 +173,7 @@ squeeze: Primitive = declare(
     shape=_squeezed_shape,
     values=_MOVED,
     evaluate=lambda x, axes: np.squeeze(x, axis=tuple(axes)),
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else expand_dims(cotangents[0], axes=params["axes"])
-    ],
+    pull=lambda cotangent, operands, results, params: [expand_dims(cotangent, axes=params["axes"])],
 )
 
 
@@ -203,9 +198,7 @@ expand_dims: Primitive = declare(
     shape=_expanded_shape,
     values=_MOVED,
     evaluate=lambda x, axes: np.expand_dims(x, axis=tuple(axes)),
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else squeeze(cotangents[0], axes=params["axes"])
-    ],
+    pull=lambda cotangent, operands, results, params: [squeeze(cotangent, axes=params["axes"])],
 )
 
 
@@ -224,8 +217,8 @@ transpose: Primitive = declare(
     shape=lambda operands, params, letters: [tuple(operands[0].dims[k] for k in params["permutation"])],
     values=_MOVED,
     evaluate=lambda x, permutation: np.transpose(x, permutation),
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else transpose(cotangents[0], permutation=_inverse(params["permutation"]))
+    pull=lambda cotangent, operands, results, params: [
+        transpose(cotangent, permutation=_inverse(params["permutation"]))
     ],
 )
 
@@ -242,9 +235,7 @@ rev: Primitive = declare(
     values=_MOVED,
     shape=lambda operands, params, letters: [operands[0].dims],
     evaluate=lambda x, dimensions: np.flip(x, axis=tuple(dimensions)),
-    pull=lambda cotangents, operands, results, params: [
-        None if cotangents[0] is None else rev(cotangents[0], dimensions=params["dimensions"])
-    ],
+    pull=lambda cotangent, operands, results, params: [rev(cotangent, dimensions=params["dimensions"])],
 )
 
 
@@ -284,11 +275,8 @@ def _concatenated_shape(
 
 
 def _pull_concatenate(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None] * len(operands)
     found: list[Array | None] = []
     start: Dim = 0
     for operand in operands:
@@ -350,14 +338,11 @@ def _padded(x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]
 
 
 def _pull_pad(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     from shardtypes.semantics.primitives.elementwise import number, sub
     from shardtypes.semantics.primitives.reductions import reduce_sum
 
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None]
     zero = number(0.0, cotangent)
     back = tuple((-low, -high, 0) for low, high, _ in params["padding_config"])
     inner = pad(cotangent, zero, padding_config=back)
@@ -410,13 +395,10 @@ def _sliced(
 
 
 def _pull_slice(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     from shardtypes.semantics.primitives.elementwise import number
 
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None]
     strides = params["strides"] or (1,) * cotangent.rank
     config = []
     for k, (start, stride) in enumerate(zip(params["start_indices"], strides, strict=True)):
@@ -464,12 +446,9 @@ def clamped(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -
 
 
 def _pull_dynamic(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
     rest = [None] * (len(operands) - 1)
-    if cotangent is None:
-        return [None, *rest]
     zeros = zeros_like(operands[0])
     return [dynamic_update_slice(zeros, cotangent, *operands[1:]), *rest]
 
@@ -508,12 +487,9 @@ def _updated(x: Any, update: Any, *starts: Any) -> Any:
 
 
 def _pull_update(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    (cotangent,) = cotangents
     rest = [None] * (len(operands) - 2)
-    if cotangent is None:
-        return [None, None, *rest]
     update, starts = operands[1], operands[2:]
     kept = dynamic_update_slice(cotangent, zeros_like(update), *starts)
     return [kept, dynamic_slice(cotangent, *starts, slice_sizes=update.dims), *rest]
