@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes
 from shardlint.engine.blame import result_place
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import children, is_leaf, leaf_pairs, traced
 from shardlint.ops.registry import is_none
 from shardlint.ops.sharding.explicit import placed
 from shardlint.values import ArrayValue, Literal, SequenceValue, Value
-from shardtypes.lang import Different, Facts, compare, format_shape
+from shardtypes.lang import Different, Facts, compare, dtypes, format_shape
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter

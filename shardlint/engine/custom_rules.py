@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes, ir
+from shardlint import ir
 from shardlint.engine.agreement import Site, agree
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
@@ -27,7 +27,7 @@ from shardlint.values import (
     WrappedValue,
 )
 from shardlint.walking import walk
-from shardtypes.lang import Bindings
+from shardtypes.lang import Bindings, dtypes
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter

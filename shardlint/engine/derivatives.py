@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes
 from shardlint.engine.blame import result_place
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_trees
 from shardlint.engine.trees import bare, leaf_pairs, map_leaves, traced
 from shardlint.ops.registry import static_bool, static_int
 from shardlint.values import ArrayValue, IntValue, SequenceValue, Unknown, Value, WrappedValue
-from shardtypes.lang import Different, Size, compare, format_shape
+from shardtypes.lang import Different, Size, compare, dtypes, format_shape
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter

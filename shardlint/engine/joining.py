@@ -6,7 +6,6 @@ import operator
 from dataclasses import replace
 from typing import TypeAlias
 
-from shardlint import dtypes
 from shardlint.ops.sharding import state as states
 from shardlint.values import (
     ArrayValue,
@@ -22,6 +21,7 @@ from shardlint.values import (
     Value,
 )
 from shardlint.values import Literal as Constant
+from shardtypes.lang import dtypes
 
 _APART = Unknown("different on two paths")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes, ir
+from shardlint import ir
 from shardlint.engine.annotations import resolve, with_prefix
 from shardlint.engine.meeting import meet
 from shardlint.engine.scopes import shares_scope
@@ -42,7 +42,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Shape, Size, format_shape, unify
+from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Shape, Size, dtypes, format_shape, unify
 from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes
 from shardlint.engine.sharding import manual_calls, manual_entry, outside
 from shardlint.ops.sharding.state import sharded, state
 from shardlint.values import ArrayValue, Dimension, InstanceValue, SequenceValue, Unknown, Value
+from shardtypes.lang import dtypes
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter

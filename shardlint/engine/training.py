@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from shardlint import dtypes, ir
+from shardlint import ir
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt
 from shardlint.values import (
     ArrayValue,
@@ -19,6 +19,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardtypes.lang import dtypes
 
 #: A class of flax, as far as its instances are made here.
 TRAIN_STATE = ClassValue(

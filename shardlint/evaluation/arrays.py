@@ -12,7 +12,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import LARGE, MARK, Resolver
 from shardlint.evaluation.outside import KNOWN, guarded, provide
 from shardlint.evaluation.python import methods
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings import LOWERINGS

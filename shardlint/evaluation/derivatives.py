@@ -10,7 +10,7 @@ from typing import Any
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK, note_cotangent, tick
 from shardlint.evaluation.outside import provide
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.gradient import pulled_back, watched
 from shardtypes.semantics.lowerings.collectives import binding, bound

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from mypy.errorcodes import ErrorCode
 from mypy.types import AnyType, Instance, ProperType, TupleType, Type, TypeAliasType, UnionType, get_proper_type
 
-from shardlint.dtypes import fits
 from shardlint.mypy_plugin.errors import AXES, SHAPE
 from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, sizes_of
 from shardtypes.lang import Bindings, Mismatch, Size, unify
+from shardtypes.lang.dtypes import fits
 from shardtypes.lang.messages import expected_got, fails_for, wrong_size
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from shardlint import dtypes
 from shardlint.ops import advice
 from shardlint.ops.registry import Call, OpContext, OpError, UnknownArgument, is_none, static_int
 from shardlint.values import (
@@ -21,7 +20,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Different, Equal, Size, broadcast, compare, format_shape
+from shardtypes.lang import Different, Equal, Size, broadcast, compare, dtypes, format_shape
 
 UNKNOWN_ARRAY = ArrayValue(None)
 ONE = Size.const(1)

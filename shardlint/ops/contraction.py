@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardlint import dtypes
 from shardlint.ops import advice
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
@@ -28,7 +27,7 @@ from shardlint.ops.arrays import (
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int, static_str
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 
 def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimension, ...] | None) -> ArrayValue:

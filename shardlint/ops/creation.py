@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -35,7 +34,7 @@ from shardlint.ops.registry import (
     static_int,
 )
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Unknown, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 
 def made(call: Call, sizes: list[Size | None] | None, dtype: str | None, weak: bool = False) -> ArrayValue:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardlint import dtypes
 from shardlint.ops.arrays import UNKNOWN_ARRAY, as_array, different, merge_dims, product, shown, shown_size, size_of
 from shardlint.ops.contraction import Equation, contract
 from shardlint.ops.joining import joined_operands
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_str
 from shardlint.ops.reshape import even_divisions
 from shardlint.values import ArrayValue, DictValue, Dimension, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 _ELLIPSIS = "…"
 _FLAT = "(…)"  # an ellipsis in parentheses: joined into one dimension

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -17,6 +16,7 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.registry import Call, OpContext, OpError, is_none, model
 from shardlint.values import ArrayValue, SequenceValue, Unknown, Value
+from shardtypes.lang import dtypes
 
 
 def names(prefix: str, text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     array,
     axes_argument,
@@ -20,7 +19,7 @@ from shardlint.ops.creation import default_float
 from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, is_number, model
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 FFT = "jax.numpy.fft"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     array,
     different,
@@ -24,7 +23,7 @@ from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.lax_slicing import always_less
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_int
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 _GATHER = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
            "start_indices_batching_dims")  # fmt: skip

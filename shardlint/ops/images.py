@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import array, dims_of, shown, shown_sizes, sizes_argument, with_dims, with_dtype
 from shardlint.ops.elementwise import cleared
 from shardlint.ops.registry import Call, OpError, model, static_int
 from shardlint.values import Dimension, SequenceValue, Value
+from shardtypes.lang import dtypes
 
 
 @model("image, shape, method, antialias=True, precision=None", "jax.image.resize")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
@@ -46,7 +45,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 AT = "jax.Array.at"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops import advice
 from shardlint.ops.arrays import (
     ONE,
@@ -26,7 +25,7 @@ from shardlint.ops.elementwise import names
 from shardlint.ops.reductions import flattened
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 
 def joined_operands(call: Call, value: Value) -> list[ArrayValue]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -26,7 +25,7 @@ from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 _BITS = frozenset("bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right_arithmetic "
                   "shift_right_logical clz population_count".split())  # fmt: skip

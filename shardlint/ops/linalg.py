@@ -5,7 +5,6 @@ Dtypes are given for float32, float64 and their complex twins; for the rest they
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
@@ -30,7 +29,7 @@ from shardlint.ops.permuting import matrix_transpose
 from shardlint.ops.reductions import reduced_dims
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool, static_int, static_str
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Unknown, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 NP, SP = "jax.numpy.linalg", "jax.scipy.linalg"
 _REAL = {"complex64": "float32", "complex128": "float64", "float32": "float32", "float64": "float64"}

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from shardlint import dtypes
 from shardlint.ops.arrays import product, with_dims
 from shardlint.ops.indexing import AT, index_array
 from shardlint.ops.registry import (
@@ -32,7 +31,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 # Methods that are the function of that name with the array as first argument.
 FUNCTION_METHODS = frozenset(

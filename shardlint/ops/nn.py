@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -27,6 +26,7 @@ from shardlint.values import (
     Dimension,
     Value,
 )
+from shardtypes.lang import dtypes
 
 
 @model("x, num_classes, *, dtype=None, axis=-1", "jax.nn.one_hot")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from shardlint import dtypes
 from shardlint.ops.arrays import as_array, number_kind
 from shardlint.ops.registry import Call, OpContext, OpError, apply, static_int, viewed
 from shardlint.values import (
@@ -23,7 +22,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Different, Equal, Size
+from shardtypes.lang import Different, Equal, Size, dtypes
 from shardtypes.lang import compare as compare_sizes
 
 BINARY_FUNCTIONS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -21,7 +20,7 @@ from shardlint.ops.joining import agree
 from shardlint.ops.reductions import flattened, index_dtype
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 
 @model("operand, dimension=-1, is_stable=True, num_keys=1", "jax.lax.sort")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -39,6 +38,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardtypes.lang import dtypes
 
 
 @model(

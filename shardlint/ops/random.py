@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     Dims,
@@ -25,6 +24,7 @@ from shardlint.ops.dimensions import broadcast_onto
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, is_number, model, static_bool
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
+from shardtypes.lang import dtypes
 
 _SHARDING = "*, out_sharding=None"
 

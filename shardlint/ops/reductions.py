@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
@@ -21,6 +20,7 @@ from shardlint.ops.arrays import (
 from shardlint.ops.elementwise import cleared, names, to_inexact
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool
 from shardlint.values import ArrayValue, Dimension, Literal, SequenceValue, Value
+from shardtypes.lang import dtypes
 
 
 def reduced_dims(call: Call, value: ArrayValue, axis: Value, keepdims: Value) -> Dims | None:

@@ -13,7 +13,6 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from shardlint import dtypes
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -25,7 +24,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Facts, Size
+from shardtypes.lang import Facts, Size, dtypes
 from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import array, broadcast_dimension, shown, size_of, with_dims, with_dtype
 from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.registry import Call, OpError, is_none, model
 from shardlint.values import Dimension, Value
+from shardtypes.lang import dtypes
 
 
 @model(

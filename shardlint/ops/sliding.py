@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     ONE,
     array,
@@ -30,7 +29,7 @@ from shardlint.ops.registry import (
     static_str,
 )
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 Sizes = list[Size | None]
 ZERO = Size.const(0)

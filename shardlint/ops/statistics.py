@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shardlint import dtypes
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
@@ -37,7 +36,7 @@ from shardlint.ops.registry import (
     static_str,
 )
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 
 
 def _vector(call: Call, name: str) -> ArrayValue:

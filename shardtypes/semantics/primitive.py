@@ -11,8 +11,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from shardtypes.lang import dtypes
 from shardtypes.lang.frozen import frozen
-from shardtypes.semantics import dtypes
 from shardtypes.semantics.array import Array, Dim, Node, NoGradient, Params, UnknownRank
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.propagation import propagated

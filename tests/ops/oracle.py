@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import HealthCheck, settings
 
-from shardlint import dtypes, ops
+from shardlint import ops
 from shardlint.ops.registry import constant
 from shardlint.values import (
     ArrayValue,
@@ -30,7 +30,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 from tests.ops.open_models import MAY_BE_OPEN
 
 QUICK = "ORACLE_CASES" not in os.environ

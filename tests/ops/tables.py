@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardlint import dtypes, ops
+from shardlint import ops
 from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, SequenceValue, Value
-from shardtypes.lang import Size
+from shardtypes.lang import Size, dtypes
 from tests.ops.oracle import (
     CASES,
     QUICK,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlint import dtypes
+from shardtypes.lang import dtypes
 from tests.ops.oracle import sampled
 from tests.ops.strategies import DTYPES
 

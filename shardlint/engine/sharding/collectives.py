@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shardlint import dtypes, ir
+from shardlint import ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import divergence
@@ -31,6 +31,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardtypes.lang import dtypes
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter

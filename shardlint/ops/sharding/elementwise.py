@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shardlint import dtypes
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding import masks
@@ -15,7 +14,7 @@ from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import UNIFORM, WHOLE, Axes
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
-from shardtypes.lang import format_shape
+from shardtypes.lang import dtypes, format_shape
 
 
 def elementwise(kind: Kind) -> Rule:

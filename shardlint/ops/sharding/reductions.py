@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shardlint import dtypes
 from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
 from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
@@ -13,6 +12,7 @@ from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.peaks import MAXIMA
 from shardlint.ops.sharding.state import Axes, clean, state
 from shardlint.values import ArrayValue, SequenceValue
+from shardtypes.lang import dtypes
 
 
 def along(call: Call, rank: int) -> list[int] | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import capacity_axes

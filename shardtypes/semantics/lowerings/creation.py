@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, constant, dtype_name, int_of, shape_of

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
 from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, cast, int_of, like, promoted

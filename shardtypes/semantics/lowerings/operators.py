@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
 from shardtypes.semantics.lowerings.registry import lowering

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shardtypes.semantics import dtypes
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, cast, inexact, like, promoted
 from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
