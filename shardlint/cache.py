@@ -20,6 +20,11 @@ from typing import Any
 _ALLOWED_MODULES = frozenset({"shardlint.ir", "shardlint.outline", "shardtypes.lang.diagnostics"})
 _ALLOWED = frozenset({("builtins", "complex"), ("builtins", "Ellipsis"), ("builtins", "ellipsis")})
 
+_HERE = Path(__file__).parent
+_SHARED = _HERE.parent / "shardtypes"
+#: What the linter is made of: findings of an earlier build are made anew.
+OWN_FOLDERS = (_HERE, _SHARED / "lang", _SHARED / "semantics")
+
 
 class Cache:
     """Entries below ``folder``; None keeps nothing."""
@@ -91,9 +96,8 @@ def digest(*parts: str | bytes) -> str:
 @cache
 def _tool() -> bytes:
     """What this build of the linter is: its own files, and Python's version."""
-    here = Path(__file__).parent
     state = hashlib.blake2b(sys.version.encode(), digest_size=20)
-    for folder in (here, here.parent / "shardtypes" / "lang"):
+    for folder in OWN_FOLDERS:
         for path in sorted(folder.rglob("*.py")):
             about = path.stat()
             state.update(f"{path}:{about.st_mtime_ns}:{about.st_size}".encode())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from shardlint.cache import OWN_FOLDERS
 from tests.support import ROOT, run_python
 
 HEAVY = {"jax", "jaxlib", "numpy", "libcst", "typeguard", "mypy", "pygls"}
@@ -169,6 +170,18 @@ def violations(path: str, source: str) -> list[str]:
     found = imports(source, module.removesuffix(".__init__"), is_package)
     layer = layer_of(path)
     return [f"{path}:{line}: {layer} imports {name}" for name, line in found if is_forbidden(name, FORBIDDEN[layer])]
+
+
+def test_findings_are_kept_for_one_build_of_all_that_the_linter_imports() -> None:
+    own = [folder.relative_to(ROOT).as_posix().replace("/", ".") for folder in OWN_FOLDERS]
+    used = {
+        name
+        for path in (ROOT / "shardlint").rglob("*.py")
+        for name, _ in imports(path.read_text(encoding="utf-8"), "shardlint", False)
+        if name.startswith("shardtypes.")
+    }
+    assert len(used) > 20
+    assert [name for name in used if not name.startswith(tuple(f"{folder}." for folder in own))] == []
 
 
 @pytest.mark.parametrize("package", ["shardtypes", "shardlint", "pytest_shardtypes"])
