@@ -264,7 +264,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-respect-gitignore", action="store_true", help="check what a .gitignore leaves out as well")
     add("--jax-version", type=_release, metavar="RELEASE", help="the release of JAX that the program is for")
     add("--mesh", metavar="AXES", help="the mesh, such as d=2,t=4")
-    add("--no-evaluate", action="store_true", help="run no program in numbers on other numbers of devices (ST316)")
+    add("--no-evaluate", action="store_true", help="run no code in numbers on other numbers of devices (ST316)")
     add("--show-types", action="store_true", help="print the inferred type of every local")
     add("--stdin-filename", metavar="PATH", help="check standard input as if it were the text of this file")
     add("--jobs", type=_jobs, metavar="N", help="processes to use (default: one per core)")

@@ -9,11 +9,11 @@ from shardlint.config import Config
 from shardlint.engine import run
 from shardlint.engine.shown import Key, rows, share_known
 from shardlint.events import Event, EventFix
+from shardlint.found import Found, ShownType
 from shardlint.positions import Positions
 from shardlint.project import Project
 from shardlint.rules import rule
 from shardlint.values import Value
-from shardlint.workers import Found, ShownType
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
 
 Sources = Mapping[str, tuple[bytes, bool]]

@@ -12,9 +12,9 @@ from dataclasses import replace
 from shardlint.axis_switches import switched
 from shardlint.cache import Cache, digest
 from shardlint.config import Config
+from shardlint.found import Found
 from shardlint.project import AXES, CLASSES, MAPPED, RULES, SWITCHED, Fact, Project
 from shardlint.sources import Source
-from shardlint.workers import Found
 
 
 class Earlier:

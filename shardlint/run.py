@@ -19,6 +19,7 @@ from shardlint import decoding, jax_version, messages, module_names, notebooks
 from shardlint.cache import Cache, digest
 from shardlint.config import Config, find
 from shardlint.discovery import Discovery, Skipped
+from shardlint.found import Found, ShownType
 from shardlint.made_axes import made_axes
 from shardlint.module_names import folder_name, locate, locate_folder, source_file
 from shardlint.notebooks import Notebook, OtherLanguage, in_cells
@@ -29,7 +30,7 @@ from shardlint.selection import Selection, config_findings, suppressed
 from shardlint.sources import Modules, Source
 from shardlint.suppress import MARK
 from shardlint.syntax import UnparsableFile, check_syntax
-from shardlint.workers import Found, ShownType, State, analyse_one, each, lower_one
+from shardlint.workers import State, analyse_one, each, lower_one
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 Settings: TypeAlias = Callable[[Path], Config]

@@ -16,12 +16,12 @@ from shardlint import ir, messages
 from shardlint.config import Config
 from shardlint.deep import again_with_room, with_room
 from shardlint.folding import NESTED
+from shardlint.found import Found
 from shardlint.imports import imported
 from shardlint.outline import Outline, outline
-from shardlint.project import Fact, Project
+from shardlint.project import Project
 from shardlint.syntax import UnparsableFile
 from shardlint.walking import walk
-from shardtypes.lang.diagnostics import Diagnostic, Place
 from shardtypes.lang.frozen import frozen
 
 #: Below this much new source text, starting processes costs more than it saves.
@@ -31,44 +31,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 Summary: TypeAlias = tuple[tuple[str, ...], tuple[ir.Suppression, ...], Outline]
 """What a file imports, its suppression comments, and its outline."""
-
-
-@frozen
-class ShownType:
-    """What is known of a name: of a local where it is assigned, as ``--show-types`` prints it, or of a use."""
-
-    place: Place
-    name: str
-    text: str
-    why: str | None
-
-    @property
-    def is_array(self) -> bool:
-        """An array of known rank."""
-        return self.why is None and self.text.endswith("']")
-
-
-@frozen
-class Found:
-    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each; of
-    ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``types`` and ``uses`` are what is
-    known of names where they are assigned and used, if somebody asks; ``read`` is what the analysis asked of the
-    project."""
-
-    raw: tuple[Diagnostic, ...] = ()
-    anchors: tuple[tuple[int, ...], ...] = ()
-    gaps: tuple[tuple[str, int], ...] = ()
-    known: int = 0
-    arrays: int = 0
-    types: tuple[ShownType, ...] = ()
-    uses: tuple[ShownType, ...] = ()
-    crash: tuple[str, str] | None = None
-    read: tuple[Fact, ...] = ()
-
-    @property
-    def kept(self) -> tuple[object, ...]:
-        """What the cache keeps: the first fields."""
-        return self.raw, self.anchors, self.gaps, self.known, self.arrays
 
 
 @frozen
@@ -198,12 +160,14 @@ def _analysed(name: str, state: State) -> Found:
 
 
 def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
-    """What is found by running the file in numbers, too, if it is a program."""
-    if not state.config.evaluate or b"__main__" not in state.sources[module.name][0]:
+    """What is found by running the file in numbers, too, if it maps functions over devices."""
+    project = state.project
+    is_script = b"__main__" in state.sources[module.name][0] and project.some_outline("maps_functions")
+    if not state.config.evaluate or not (is_script or project.outline(module.name).maps_functions):
         return found
     from shardlint.evaluation.findings import with_findings  # takes its time to import
 
-    return with_findings(found, state.project, module, state.sources, state.config)
+    return with_findings(found, project, module, state.sources)
 
 
 _OPAQUE: frozenset[type[ir.Node]] = frozenset({ir.Opaque})

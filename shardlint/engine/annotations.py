@@ -18,31 +18,10 @@ from shardlint.engine.types import (
 )
 from shardlint.values import ClassValue, ExternalValue
 from shardtypes.lang import Shape, ShapeSyntaxError, parse
+from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
-
-SHARDTYPES_DTYPES = {
-    "bool_": "bool", "bf16": "bfloat16", "key": "key", "floating": "floating", "integer": "integer",
-    "signed": "signedinteger", "unsigned": "unsignedinteger", "complexfloating": "complexfloating",
-    "inexact": "inexact", "number": "number", "anydtype": None,
-    **{f"f{n}": f"float{n}" for n in (16, 32, 64)},
-    **{f"i{n}": f"int{n}" for n in (2, 4, 8, 16, 32, 64)},
-    **{f"u{n}": f"uint{n}" for n in (2, 4, 8, 16, 32, 64)},
-    **{f"f8_{kind}": f"float8_{kind}" for kind in (
-        "e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")},
-    "f4_e2m1fn": "float4_e2m1fn", "c64": "complex64", "c128": "complex128",
-}  # fmt: skip
-
-JAXTYPING_DTYPES = {
-    "Float": "floating", "Int": "signedinteger", "UInt": "unsignedinteger", "Integer": "integer",
-    "Bool": "bool", "Complex": "complexfloating", "Inexact": "inexact", "Num": "number", "Real": "real",
-    "Shaped": None, "Key": "key", "BFloat16": "bfloat16",
-    **{f"Float{n}": f"float{n}" for n in (16, 32, 64)},
-    **{f"Int{n}": f"int{n}" for n in (2, 4, 8, 16, 32, 64)},
-    **{f"UInt{n}": f"uint{n}" for n in (2, 4, 8, 16, 32, 64)},
-    "Complex64": "complex64", "Complex128": "complex128",
-}  # fmt: skip
 
 #: kauldron adds to jaxtyping's strings, such as ``'N? H W'`` for a dimension that may be absent.
 _KAULDRON = ("kauldron.typing.", "kauldron.ktyping.")

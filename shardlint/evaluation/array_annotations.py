@@ -16,21 +16,29 @@ from shardlint.evaluation.guards import MARK, NAMES, is_users
 from shardlint.evaluation.mapping import shard_map
 from shardlint.evaluation.meshes import Sharding, Spec
 from shardlint.evaluation.outside import Outside, provide
-from shardtypes.lang import parse
-
-_DTYPES = """bool_ bf16 f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 c64 c128 key floating integer signed unsigned
-complexfloating inexact number anydtype""".split()
+from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
+from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
 
 @dataclass(frozen=True)
 class ArrayType:
-    """``f32['B/d M']``."""
+    """``f32['B/d M']`` or jaxtyping's ``Float[Array, "b m"]``. ``dtype`` is a dtype or a family; None is any."""
 
     text: str
+    dtype: str | None
+    dialect: Dialect = "shardtypes"
+
+    @property
+    def shape(self) -> Shape:
+        """Raises NotEvaluable."""
+        try:
+            return parse(self.text, self.dialect)
+        except ShapeSyntaxError as error:
+            raise NotEvaluable(f"the shape {self.text!r}") from error
 
     def axes(self) -> list[tuple[str, ...]]:
         """The mesh axes of each dimension."""
-        return [tuple(dim.axes) for dim in parse(self.text).dims]
+        return [tuple(dim.axes) for dim in self.shape.dims]
 
     def __or__(self, other: Any) -> ArrayType:
         return self
@@ -56,18 +64,36 @@ for _cls in (ArrayType, Stacked):
     setattr(_cls, MARK, True)
 
 
-def _typed(text: Any) -> ArrayType:
-    return ArrayType(text.decode() if isinstance(text, bytes) else str(text))
+def _text(given: Any) -> str:
+    return given.decode() if isinstance(given, bytes) else str(given)
 
 
-for _name in _DTYPES:
-    provide(f"shardtypes.{_name}[]")(_typed)
+def _array_type(name: str, dtype: str | None) -> None:
+    """Provide ``f32[…]`` under a name of ours."""
+
+    @provide(f"shardtypes.{name}[]")
+    def made(text: Any) -> ArrayType:
+        return ArrayType(_text(text), dtype)
+
+
+def _jaxtyping_type(name: str, dtype: str | None) -> None:
+    """Provide ``Float[Array, "…"]`` under a name of jaxtyping's."""
+
+    @provide(f"jaxtyping.{name}[]")
+    def made(item: tuple[Any, Any]) -> ArrayType:
+        return ArrayType(_text(item[1]), dtype, "jaxtyping")
+
+
+for _name, _dtype in SHARDTYPES_DTYPES.items():
+    _array_type(_name, _dtype)
+for _name, _dtype in JAXTYPING_DTYPES.items():
+    _jaxtyping_type(_name, _dtype)
 
 
 @provide("shardtypes.Array[]")
 def _stacked(item: tuple[Any, Any]) -> Any:
     text, inner = item
-    return Stacked(text.decode() if isinstance(text, bytes) else str(text), inner)
+    return Stacked(_text(text), inner)
 
 
 # --- annotations are text; they are read in the module that they stand in ---------------------------------------------
@@ -92,7 +118,7 @@ def specs_of(kind: Any, prefix: Sequence[tuple[str, ...]] = ()) -> Any:
     if isinstance(kind, Stacked):
         return specs_of(kind.inner, (*prefix, *kind.axes()))
     if isinstance(kind, type) and is_users(kind) and is_dataclass(kind):
-        found = {name: specs_of(kind_, prefix) for name, kind_ in _fields(kind).items()}
+        found = {name: specs_of(kind_, prefix) for name, kind_ in fields_of(kind).items()}
         made = object.__new__(kind)
         for name, value in found.items():
             object.__setattr__(made, name, value)
@@ -104,7 +130,7 @@ def specs_of(kind: Any, prefix: Sequence[tuple[str, ...]] = ()) -> Any:
     raise NotEvaluable("the specs of a type")
 
 
-def _fields(cls: type) -> dict[str, Any]:
+def fields_of(cls: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         names = base.__dict__.get(NAMES, {})

@@ -22,7 +22,7 @@ from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import Structure, flatten
 
-STOPPED = "stopped at the first mapped function"
+STOPPED = "stopped where it was asked to"
 Stop = Callable[[list[Region]], bool]
 Entry = Callable[[modules.World], Any]
 
@@ -30,13 +30,14 @@ Entry = Callable[[modules.World], Any]
 @dataclass(frozen=True)
 class Outcome:
     """One run: the mapped functions that were called, in order; ``written`` are the numbers in the program's text that
-    it came by; ``reason`` says why it ended early."""
+    it came by; ``reason`` says why it ended early, ``answer`` is what the entry gave otherwise."""
 
     regions: tuple[Region, ...]
     machine: meshes.Machine
     recorder: Recorder | None
     written: Mapping[modules.Where, int]
     reason: str = ""
+    answer: Any = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -48,11 +49,6 @@ class Outcome:
     def devices_used(self) -> int:
         """How many devices the largest mesh has."""
         return max((mesh.size for mesh in self.machine.made), default=1)
-
-    @property
-    def reached(self) -> bool:
-        """Whether a function was mapped over devices."""
-        return bool(self.regions) or self.reason == STOPPED
 
     def origin(self, axis: str) -> modules.Where | None:
         """Where the size of an axis is written, if it is and was not computed."""
@@ -85,17 +81,18 @@ class Program:
         world = modules.World(self.find, literals)
         recorder = Recorder() if record else None
         reason = ""
+        answer = None
         with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), observed(regions, until):
             try:
                 with np.errstate(all="ignore"):
-                    self.entry(world)
+                    answer = self.entry(world)
             except NotEvaluable as error:
                 reason = error.reason
             except NotConcrete:
                 reason = "a number that differs between devices, or is not known"
             except Exception as error:  # noqa: BLE001 - whatever the program raises
                 reason = f"{type(error).__name__}: {error}"
-        return Outcome(tuple(regions), machine, recorder, world.met, reason)
+        return Outcome(tuple(regions), machine, recorder, world.met, reason, answer)
 
 
 @contextmanager

@@ -63,13 +63,12 @@ class Setting:
     literals: Mapping[Where, int]
 
 
-def judge(program: Program) -> Judgement:
-    """Compare a program with itself on other numbers of devices."""
-    first = program.run(DEVICES, until=bool)
-    axes = [axis for axis, size in first.sizes.items() if size > 1]
-    if not axes or not first.reached:
-        return Judgement(reasons=(first.reason or "nothing is mapped over devices",))
-    declared = program.run(DEVICES)
+def judge(program: Program, run: Outcome | None = None) -> Judgement:
+    """Compare a program with itself on other numbers of devices. ``run`` is one on its own number, if it was made."""
+    declared = program.run(DEVICES) if run is None else run
+    axes = [axis for axis, size in declared.sizes.items() if size > 1]
+    if not axes or not declared.regions:
+        return Judgement(reasons=(declared.reason or "nothing is mapped over devices",))
     found: list[Departure] = []
     compared: list[str] = []
     reasons: list[str] = []

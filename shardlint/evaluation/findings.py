@@ -1,52 +1,38 @@
-"""Findings about whole programs: one that depends on how many devices it runs on."""
+"""Findings about programs and functions whose results depend on how many devices they run on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
-from shardlint.config import Config
 from shardlint.evaluation.comparison import Program
-from shardlint.evaluation.departures import Departure, judge
+from shardlint.evaluation.departures import Departure, Judgement, judge
+from shardlint.evaluation.entries import mapping_functions, trial
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.wording import departure_text
+from shardlint.found import Found
 from shardlint.project import Project
 from shardlint.rules import rule
-from shardlint.workers import Found
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 CODE = "ST316"
 STEPS = 30_000  # calls, loops and operators that one run may take; a program of 200 lines takes some thousand
-
-
-def runs_as_program(project: Project, text: bytes) -> bool:
-    """Whether a file is a script of a project that maps functions over devices."""
-    return b"__main__" in text and project.some_outline("maps_functions")
+MOST_FUNCTIONS = 24  # of a file that are called by themselves
 
 
 def with_findings(
-    found: Found, project: Project, module: ir.Module, sources: Mapping[str, tuple[bytes, bool]], config: Config
+    found: Found, project: Project, module: ir.Module, sources: Mapping[str, tuple[bytes, bool]]
 ) -> Found:
-    """What was found in a file, and what running it as a program finds out besides."""
-    if not config.evaluate or not runs_as_program(project, sources[module.name][0]):
-        return found
-
-    def find(name: str, importer: str) -> tuple[str, str, str] | None:
-        full = project.links.get(importer, {}).get(name, name)
-        project.read.update({("links", importer), ("module", full)})
-        if full not in project.modules or full not in sources:
-            return None
-        return full, project.modules[full].path, sources[full][0].decode("utf-8", "replace")
-
-    judgement = judge(Program(find, lambda world: world.run_program(module.name), STEPS))
-    lines = {
-        project.modules[name].path: text.splitlines() for name, (text, _) in sources.items() if name in project.modules
-    }
-    extra = [_diagnostic(departure, module.path, lines) for departure in judgement.departures]
-    known = {one.place.line for one in found.raw}
-    fresh = [one for one in extra if one.place.line not in known]
-    gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in judgement.reasons)
+    """What was found in a file, and what running it as a program, or its functions, finds out besides."""
+    files = _Files(project, sources)
+    extra: list[Diagnostic] = []
+    reasons: list[str] = []
+    for judgement, sizes in _judgements(files, module):
+        reasons += judgement.reasons
+        extra += [_diagnostic(departure, sizes, module.path, files) for departure in judgement.departures]
+    fresh = _without_repeats(found, extra)
+    gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in reasons)
     return replace(
         found,
         raw=(*found.raw, *fresh),
@@ -56,20 +42,77 @@ def with_findings(
     )
 
 
-def _diagnostic(departure: Departure, path: str, lines: Mapping[str, list[bytes]]) -> Diagnostic:
+@dataclass(frozen=True)
+class _Files:
+    """The files of a project, as programs import them."""
+
+    project: Project
+    sources: Mapping[str, tuple[bytes, bool]]
+    _lines: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def find(self, name: str, importer: str) -> tuple[str, str, str] | None:
+        project = self.project
+        full = project.links.get(importer, {}).get(name, name)
+        project.read.update({("links", importer), ("module", full)})
+        if full not in project.modules or full not in self.sources:
+            return None
+        return full, project.modules[full].path, self.text(full)
+
+    def text(self, name: str) -> str:
+        return self.sources[name][0].decode("utf-8", "replace")
+
+    def lines(self, path: str) -> list[bytes]:
+        if path not in self._lines:
+            name = next(name for name, module in self.project.modules.items() if module.path == path)
+            self._lines[path] = self.sources[name][0].splitlines()
+        return self._lines[path]
+
+
+def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, Mapping[str, int]]]:
+    """About a file as a program, and about its functions by themselves unless the program says all; with the sizes
+    that were chosen."""
+    text = files.text(module.name)
+    if "__main__" in text:
+        judgement = judge(Program(files.find, lambda world: world.run_program(module.name), STEPS))
+        yield judgement, {}
+        if judgement.compared and not judgement.reasons:
+            return
+    functions = mapping_functions(text)
+    for function in functions[:MOST_FUNCTIONS]:
+        tried = trial(files.find, module.name, text, function, STEPS)
+        if isinstance(tried, str):
+            yield Judgement(reasons=(f"{function}: {tried}",)), {}
+        else:
+            yield judge(tried.program, tried.declared), tried.sizes
+    for function in functions[MOST_FUNCTIONS:]:
+        yield Judgement(reasons=(f"{function}: too many functions in one file",)), {}
+
+
+def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:
+    """The findings at lines where there are no others."""
+    known = {one.place.line for one in found.raw}
+    fresh: dict[Place, Diagnostic] = {}
+    for one in extra:
+        if one.place.line not in known:
+            fresh.setdefault(one.place, one)
+    return list(fresh.values())
+
+
+def _diagnostic(departure: Departure, sizes: Mapping[str, int], path: str, files: _Files) -> Diagnostic:
     about = rule(CODE)
     if about is None:
         raise LookupError(f"there is no rule {CODE}")
-    place = _place(departure.culprit.step.value.key[0], lines)
+    culprit = departure.culprit
+    place = _place(culprit.step.value.key[0], files)
     related: tuple[Related, ...] = ()
-    if departure.culprit.begun is not None:
-        related = (Related(_place(departure.culprit.begun.value.key[0], lines), "the factor comes from here"),)
-    return Diagnostic(CODE, about.name, departure_text(departure), place, about.severity, related=related)
+    if culprit.begun is not None:
+        related = (Related(_place(culprit.begun.value.key[0], files), "the factor comes from here"),)
+    return Diagnostic(CODE, about.name, departure_text(departure, sizes), place, about.severity, related=related)
 
 
-def _place(where: Where, lines: Mapping[str, list[bytes]]) -> Place:
+def _place(where: Where, files: _Files) -> Place:
     line, start, end_line, end = where.place
-    text = lines[where.path]
+    text = files.lines(where.path)
 
     def column(number: int, offset: int) -> int:
         return len(text[number - 1][:offset].decode("utf-8", "replace")) + 1

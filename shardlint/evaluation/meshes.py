@@ -191,7 +191,8 @@ provide("jax.sharding.NamedSharding")(Sharding)
 provide("jax.NamedSharding")(Sharding)
 
 
-def _made(sizes: Sequence[Any], names: Any, types: Any = None) -> Mesh:
+def made(sizes: Sequence[Any], names: Any, types: Any = None) -> Mesh:
+    """A mesh on the machine. Sizes may know where they are written."""
     numbers = tuple(int(size) for size in sizes)
     given = (names,) if isinstance(names, str) else tuple(names)
     if len(numbers) != len(given):
@@ -216,13 +217,13 @@ def _of_devices(name: str) -> None:
     """Have a function of NumPy make arrays of devices as well."""
     plain: Callable[..., Any] = KNOWN[name]
 
-    def made(given: Any, *args: Any, **kwargs: Any) -> Any:
+    def of_devices(given: Any, *args: Any, **kwargs: Any) -> Any:
         grid = _grid(given)
         if grid is None:
             return plain(given, *args, **kwargs)
         return grid.reshape(*args) if name == "numpy.reshape" else grid
 
-    KNOWN[name] = made
+    KNOWN[name] = of_devices
 
 
 for _name in ("array", "asarray", "reshape"):
@@ -231,7 +232,7 @@ for _name in ("array", "asarray", "reshape"):
 
 @provide("jax.make_mesh")
 def _make_mesh(axis_shapes: Any, axis_names: Any, *, axis_types: Any = None, devices: Any = None) -> Mesh:
-    return _made(axis_shapes, axis_names, axis_types)
+    return made(axis_shapes, axis_names, axis_types)
 
 
 @provide("jax.sharding.Mesh")
@@ -239,14 +240,14 @@ def _mesh(devices: Any, axis_names: Any = (), axis_types: Any = None, **options:
     grid = _grid(devices)
     if grid is None:
         raise NotEvaluable("a mesh of what is no device")
-    return _made(grid.shape, axis_names, axis_types)
+    return made(grid.shape, axis_names, axis_types)
 
 
 @provide("jax.sharding.AbstractMesh")
 def _abstract_mesh(axis_sizes: Any, axis_names: Any = None, axis_types: Any = None) -> Mesh:
     if axis_names is None:
-        return _made([size for _, size in axis_sizes], [name for name, _ in axis_sizes], axis_types)
-    return _made(axis_sizes, axis_names, axis_types)
+        return made([size for _, size in axis_sizes], [name for name, _ in axis_sizes], axis_types)
+    return made(axis_sizes, axis_names, axis_types)
 
 
 @provide("jax.mesh_utils.create_device_mesh")

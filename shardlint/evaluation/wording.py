@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from shardlint.evaluation.culprits import Culprit, Step
@@ -13,16 +14,19 @@ _OWN = "a value of each device's own"
 _MEAN = "a mean of each device's own part"
 
 
-def departure_text(departure: Departure) -> str:
-    """What differs, by how much, and what happens at the place of the finding."""
+def departure_text(departure: Departure, sizes: Mapping[str, int] | None = None) -> str:
+    """What differs, by how much, and what happens at the place of the finding. ``sizes`` stand for the names in the
+    annotations of the arguments."""
     many, few = departure.counts
     difference = departure.difference
     entry = difference.path + (f"[{', '.join(map(str, difference.index))}]" if difference.index else "")
     where = f"{departure.function}'s result" + (f" {entry}" if entry else "")
     numbers = f"{difference.first:.6g} and {difference.second:.6g}"
     axis = departure.axis
+    chosen = ", ".join(f"{name}={size}" for name, size in (sizes or {}).items())
+    given = f", with {chosen}" if chosen else ""
     return (
-        f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}): "
+        f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}{given}): "
         f"{_cause(departure.culprit, axis)}"
     )
 

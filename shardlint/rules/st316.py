@@ -9,9 +9,10 @@ class DependsOnDevices(Rule):
     """
     ## What it does
 
-    Runs a program that has an `if __name__ == '__main__':` in numbers on simulated devices, without
-    importing it or JAX: once on its own mesh, and once for each mesh axis with another number of devices along it.
-    Reports a mapped function whose results differ, at the expression from which on they do.
+    Runs code in numbers on simulated devices, without importing it or JAX: once on its own mesh, and once for each
+    mesh axis with another number of devices along it. Reports a mapped function whose results differ, at the
+    expression from which on they do. Run are programs that have an `if __name__ == '__main__':`, and functions that
+    map over devices and say what arrays they take: these with random numbers, in sizes that are part of the finding.
 
     ## Why is this bad
 

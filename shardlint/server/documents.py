@@ -9,8 +9,8 @@ from pathlib import Path
 from shardlint import decoding
 from shardlint.config import Config, find
 from shardlint.discovery import shown
+from shardlint.found import ShownType
 from shardlint.run import Report, check
-from shardlint.workers import ShownType
 from shardtypes.lang.diagnostics import Diagnostic
 
 

@@ -1,0 +1,163 @@
+"""Arguments for a function of the program, made from its annotations: random numbers at small sizes.
+
+The numbers follow from the function alone, so each run of a program is given the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+import numpy as np
+
+from shardlint.evaluation.array_annotations import ArrayType, Stacked, fields_of, names_of, resolved
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import is_users
+from shardlint.evaluation.meshes import Mesh
+from shardlint.evaluation.outside import Outside
+from shardtypes.lang import Size, dtypes
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.simulated import Simulated
+from shardtypes.semantics.special import held
+
+UNIT = 16
+"""What all sizes are multiples of that follow from names: so that eight devices have at least two of everything."""
+MOST_ENTRIES = 1_000_000
+_PREFERRED = ("float32", "int32", "bool", "complex64")
+_MESHES = ("jax.sharding.Mesh", "jax.sharding.AbstractMesh", "jax.Mesh", "jax.interpreters.pxla.Mesh")
+
+
+class Sizes(dict[str, int]):
+    """A size for each name that is asked for: multiples of ``UNIT``, or all the same."""
+
+    def __init__(self, distinct: bool) -> None:
+        super().__init__()
+        self.distinct = distinct
+
+    def __missing__(self, name: str) -> int:
+        factor = len(self) % 3 + 1 if self.distinct else 1
+        self[name] = UNIT * factor
+        return self[name]
+
+
+class Maker:
+    """Makes the arguments of one call: what has the same name has the same size. ``mesh`` makes a mesh where the
+    function takes one."""
+
+    def __init__(self, distinct: bool, mesh: Callable[[], Mesh]) -> None:
+        self.sizes = Sizes(distinct)
+        self._mesh = mesh
+        self._random = np.random.default_rng(0)
+
+    def call(self, function: Any) -> Any:
+        """What a function gives for such arguments. Raises NotEvaluable where none can be made."""
+        names = names_of(function)
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter in parameters_of(function):
+            made = self._argument(parameter, names)
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                named[parameter.name] = made
+            else:
+                positional.append(made)
+        return function(*positional, **named)
+
+    def _argument(self, parameter: inspect.Parameter, names: dict[str, Any]) -> Any:
+        annotation = parameter.annotation
+        if annotation is parameter.empty:
+            if parameter.name == "mesh":
+                return self._mesh()
+            raise NotEvaluable(f"its argument {parameter.name}, which has no annotation")
+        try:
+            return self._of(resolved(annotation, names), names)
+        except NotEvaluable as error:
+            raise NotEvaluable(f"its argument {parameter.name}: {error.reason}") from error
+
+    def _of(self, kind: Any, names: dict[str, Any], before: tuple[int, ...] = ()) -> Any:
+        """A value of a type; ``before`` are dimensions in front of those of each array in it."""
+        if isinstance(kind, ArrayType):
+            return self.array((*before, *self._shape(kind)), kind.dtype)
+        if isinstance(kind, Stacked):
+            return self._of(kind.inner, names, (*before, *self._shape(ArrayType(kind.text, None))))
+        if isinstance(kind, type) and is_users(kind) and (is_dataclass(kind) or issubclass(kind, tuple)):
+            return self._fields(kind, before)
+        if isinstance(kind, types.GenericAlias) and kind.__origin__ is tuple:
+            return tuple(self._of(one, names, before) for one in kind.__args__)
+        if isinstance(kind, types.UnionType):
+            present = [one for one in kind.__args__ if one is not types.NoneType]
+            return self._of(present[0], names, before)
+        if isinstance(kind, Mesh) or (isinstance(kind, Outside) and kind.qualname in _MESHES) or kind is Mesh:
+            return self._mesh()
+        raise NotEvaluable("of a type of which no value is made")
+
+    def _fields(self, cls: type, before: tuple[int, ...]) -> Any:
+        """An object of a class of the program, of whose fields all are made."""
+        found = {name: self._of(kind, {}, before) for name, kind in fields_of(cls).items()}
+        if issubclass(cls, tuple):
+            return cls(**found)
+        made = object.__new__(cls)
+        for name, value in found.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    def _shape(self, kind: ArrayType) -> tuple[int, ...]:
+        shape = kind.shape
+        if shape.pending:
+            raise NotEvaluable("an array that is a partial sum")
+        found: list[int] = []
+        for dim in shape.dims:
+            if dim.kind == "variadic":
+                continue  # no dimension is as good as any
+            found.append(self._size(dim.size) if dim.size is not None else UNIT)
+        if math.prod(found) > MOST_ENTRIES:
+            raise NotEvaluable("an array of too many entries")
+        return tuple(found)
+
+    def _size(self, size: Size) -> int:
+        try:
+            value = size.evaluate(self.sizes)
+        except ZeroDivisionError as error:
+            raise NotEvaluable("a size that is divided by zero") from error
+        if value <= 0:
+            raise NotEvaluable("a size that is not positive")
+        return value
+
+    def array(self, shape: Sequence[int], dtype: str | None) -> Array:
+        """Random numbers. Whole ones are small, so that they may be indices of any dimension."""
+        if dtype == "key":
+            return Array((*shape, 2), "uint32", value=Simulated.everywhere(self._whole((*shape, 2))))
+        name = _one_of(dtype)
+        if name == "bool":
+            numbers: Any = self._random.random(shape) > 0.5
+        elif dtypes.is_kind(name, "signed", "unsigned"):
+            numbers = self._whole(shape)
+        else:
+            numbers = self._random.standard_normal(shape)
+        return Array(tuple(shape), name, value=Simulated.everywhere(held(np.asarray(numbers), name)))
+
+    def _whole(self, shape: Sequence[int]) -> Any:
+        return self._random.integers(0, UNIT, tuple(shape))
+
+
+def parameters_of(function: Any) -> list[inspect.Parameter]:
+    """The parameters of a function that have no default."""
+    inner = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    if not isinstance(inner, types.FunctionType):
+        raise NotEvaluable("something that is no function")
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = inspect.signature(inner).parameters.values()
+    return [one for one in found if one.default is one.empty and one.kind not in optional]
+
+
+def _one_of(dtype: str | None) -> str:
+    """A dtype of a family."""
+    if dtype is None:
+        return _PREFERRED[0]
+    members = dtypes.members(dtype)
+    return next((name for name in _PREFERRED if name in members), min(members))

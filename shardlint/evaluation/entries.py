@@ -1,0 +1,146 @@
+"""Functions that map over devices and can be called by themselves, with arguments made from their annotations."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+
+from shardlint.evaluation import meshes
+from shardlint.evaluation.arguments import Maker
+from shardlint.evaluation.comparison import Outcome, Program
+from shardlint.evaluation.departures import DEVICES
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.meshes import Mesh
+from shardlint.evaluation.modules import Find, Module, World, Written
+
+MAPPINGS = frozenset({"shard_map", "smap", "pmap", "typed_shard_map", "filter_pmap"})
+_SPECS = frozenset({"P", "PartitionSpec"})
+_AXIS_SIZE = 2
+_MOST_AXES = 3
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of a module, and how its arguments are made. ``on_mesh`` puts a mesh in force: the module's own, or
+    one of ``axes``."""
+
+    module: str
+    function: str
+    axes: tuple[str, ...]
+    distinct: bool
+    on_mesh: bool
+
+    def __call__(self, world: World) -> dict[str, int]:
+        """Call it; gives the sizes that stand for the names in its annotations."""
+        module = world.module(self.module)
+        if module is None:
+            raise NotEvaluable(f"{self.module} is not found")
+        function = world.member(module, self.function)
+        maker = Maker(self.distinct, lambda: self._mesh(world, module))
+        with self._mesh(world, module) if self.on_mesh else nullcontext():
+            maker.call(function)
+        return dict(maker.sizes)
+
+    def _mesh(self, world: World, module: Module) -> Mesh:
+        """The mesh that the module makes, or else one of two devices along each axis that it names."""
+        own = meshes.machine().made
+        if own:
+            return Mesh(tuple(map(int, own[-1].sizes)), own[-1].axis_names, own[-1].axis_types)
+        if not 0 < len(self.axes) <= _MOST_AXES:
+            raise NotEvaluable("a mesh whose axes are not known")
+        return meshes.made([self._axis_size(world, module, number) for number in range(len(self.axes))], self.axes)
+
+    def _axis_size(self, world: World, module: Module, number: int) -> Written:
+        """The size of an axis, as if it were written in the module."""
+        where = (module.path, (0, number, 0, number))
+        world.met[where] = _AXIS_SIZE
+        return Written(world.literals.get(where, _AXIS_SIZE), where)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An entry that runs."""
+
+    entry: Entry
+    program: Program
+    declared: Outcome
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """What stands for the names in its annotations."""
+        found: Mapping[str, int] = self.declared.answer
+        return found
+
+
+def trial(find: Find, module: str, source: str, function: str, steps: int) -> Trial | str:
+    """The first way to call a function that works, or why there is none."""
+    reasons: list[str] = []
+    for entry in _ways(module, source, function):
+        program = Program(find, entry, steps)
+        outcome = program.run(DEVICES)
+        if outcome.regions and not outcome.reason:
+            return Trial(entry, program, outcome)
+        reasons.append(outcome.reason or "it maps nothing over devices")
+    return reasons[0]
+
+
+def _ways(module: str, source: str, function: str) -> Iterator[Entry]:
+    axes = tuple(axis_names(source))
+    for distinct, on_mesh in itertools.product((True, False), repeat=2):
+        yield Entry(module, function, axes, distinct, not on_mesh)
+
+
+@lru_cache(maxsize=64)
+def mapping_functions(source: str) -> tuple[str, ...]:
+    """The functions at the top of a module that map over devices, themselves or through others of the module."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, RecursionError):
+        return ()
+    made = [(name, statement) for statement in tree.body for name in _bound(statement)]
+    used = {name: _names(statement) for name, statement in made}
+    reaching = set(MAPPINGS)
+    more = reaching
+    while more:
+        more = {name for name, names in used.items() if names & reaching} - reaching
+        reaching |= more
+    return tuple(name for name, statement in made if name in reaching and _is_function(statement))
+
+
+def _bound(statement: ast.stmt) -> Sequence[str]:
+    """The names that a statement binds, as far as mapped functions may have them."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return (statement.name,)
+    if isinstance(statement, ast.Assign):
+        return [part.id for target in statement.targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+    return ()
+
+
+def _is_function(statement: ast.stmt) -> bool:
+    """Whether a statement makes a function: defines it, or maps one."""
+    if isinstance(statement, ast.FunctionDef):
+        return not statement.name.startswith("test_")
+    calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
+    return isinstance(statement, ast.Assign) and any(_names(call.func) & MAPPINGS for call in calls)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """All names in a piece of code, attributes among them."""
+    parts = list(ast.walk(node))
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return names | {part.attr for part in parts if isinstance(part, ast.Attribute)}
+
+
+@lru_cache(maxsize=64)
+def axis_names(source: str) -> tuple[str, ...]:
+    """The names in the PartitionSpecs of a module, in order."""
+    found: dict[str, None] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and _names(node.func) & _SPECS:
+            constants = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            found.update({value: None for value in constants if isinstance(value, str)})
+    return tuple(found)

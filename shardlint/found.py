@@ -1,0 +1,45 @@
+"""What was found in one file."""
+
+from __future__ import annotations
+
+from shardlint.project import Fact
+from shardtypes.lang.diagnostics import Diagnostic, Place
+from shardtypes.lang.frozen import frozen
+
+
+@frozen
+class ShownType:
+    """What is known of a name: of a local where it is assigned, as ``--show-types`` prints it, or of a use."""
+
+    place: Place
+    name: str
+    text: str
+    why: str | None
+
+    @property
+    def is_array(self) -> bool:
+        """An array of known rank."""
+        return self.why is None and self.text.endswith("']")
+
+
+@frozen
+class Found:
+    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each; of
+    ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``types`` and ``uses`` are what is
+    known of names where they are assigned and used, if somebody asks; ``read`` is what the analysis asked of the
+    project."""
+
+    raw: tuple[Diagnostic, ...] = ()
+    anchors: tuple[tuple[int, ...], ...] = ()
+    gaps: tuple[tuple[str, int], ...] = ()
+    known: int = 0
+    arrays: int = 0
+    types: tuple[ShownType, ...] = ()
+    uses: tuple[ShownType, ...] = ()
+    crash: tuple[str, str] | None = None
+    read: tuple[Fact, ...] = ()
+
+    @property
+    def kept(self) -> tuple[object, ...]:
+        """What the cache keeps: the first fields."""
+        return self.raw, self.anchors, self.gaps, self.known, self.arrays

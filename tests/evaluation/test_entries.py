@@ -1,0 +1,139 @@
+"""Functions are called by themselves, with arguments made from their annotations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardlint.cli import main
+from shardlint.evaluation.departures import Judgement, judge
+from shardlint.evaluation.entries import Trial, axis_names, mapping_functions, trial
+from tests.evaluation.functions import HEAD, PAIRS, Pair
+
+pytestmark = pytest.mark.once  # JAX has no part in it
+
+
+def tried(text: str, function: str) -> Trial | str:
+    def find(name: str, importer: str) -> tuple[str, str, str] | None:
+        return (name, "model.py", text) if name == "model" else None
+
+    return trial(find, "model", text, function, 30_000)
+
+
+def judged(text: str) -> Judgement:
+    """About the only function of a module that maps over devices."""
+    (function,) = mapping_functions(text)
+    found = tried(text, function)
+    assert isinstance(found, Trial), found
+    return judge(found.program, found.declared)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_right_functions_agree_and_wrong_ones_are_found(pair: Pair) -> None:
+    right = judged(pair.program(True))
+    assert right.departures == ()
+    assert right.compared == ("d", "t")
+    wrong = pair.program(False)
+    lines = wrong.splitlines()
+    reported = [lines[one.culprit.step.value.key[0].place[0] - 1] for one in judged(wrong).departures]
+    assert any(pair.found in line for line in reported), reported
+
+
+def test_sizes_stand_for_names_and_follow_from_expressions() -> None:
+    text = (
+        HEAD
+        + """
+def f(x: f32["B 2*M"], y: f32["M+1 B 7"], *rest: f32["Q"], scale: float = 2.0):
+    return jax.shard_map(lambda x: x * scale, mesh=mesh, in_specs=P("d"), out_specs=P("d"))(x), y
+"""
+    )
+    found = tried(text, "f")
+    assert isinstance(found, Trial)
+    assert found.sizes == {"B": 16, "M": 32}
+    (region,) = found.declared.regions
+    assert region.arguments[0].shape == (16, 64)
+
+
+def test_sizes_that_must_agree_are_made_the_same() -> None:
+    text = (
+        HEAD
+        + """
+def f(x: f32["B M"], w: f32["N F"]):
+    return jax.shard_map(lambda x: x @ w, mesh=mesh, in_specs=P("d"), out_specs=P("d"))(x)
+"""
+    )
+    found = tried(text, "f")
+    assert isinstance(found, Trial)
+    assert set(found.sizes.values()) == {16}
+
+
+@pytest.mark.parametrize(
+    ("signature", "reason"),
+    [
+        ("x", "its argument x, which has no annotation"),
+        ("x: jax.Array", "its argument x: of a type of which no value is made"),
+        ('x: f32["B"], heads: int', "its argument heads: of a type of which no value is made"),
+        ('x: f32["B {U:d}"]', "its argument x: an array that is a partial sum"),
+        ('x: f32["B-100"]', "its argument x: a size that is not positive"),
+        ('x: f32["2000 2000 B"]', "its argument x: an array of too many entries"),
+        ('x: f32["B B+"]', "its argument x: the shape 'B B+'"),
+    ],
+)
+def test_a_function_that_cannot_be_called_says_why(signature: str, reason: str) -> None:
+    text = (
+        HEAD
+        + f"""
+def f({signature}):
+    return jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("d"), out_specs=P("d"))(x)
+"""
+    )
+    assert tried(text, "f") == reason
+
+
+def test_a_mesh_is_made_of_the_axes_that_specs_name() -> None:
+    text = (
+        HEAD.replace("mesh = jax", "unused = None and jax")
+        + """
+def total(x: f32["B M"]):
+    body = lambda x: lax.psum(x.sum(), "model") / x.shape[0]
+    return jax.shard_map(body, in_specs=P("model"), out_specs=P())(x)
+"""
+    )
+    assert axis_names(text) == ("model",)
+    judgement = judged(text)
+    assert judgement.compared == ("model",)
+    assert len(judgement.departures) == 1
+
+
+def test_only_functions_that_map_are_called() -> None:
+    text = (
+        HEAD
+        + """
+def helper(x): return lax.psum(x, "d")
+def inner(x): return jax.shard_map(helper, mesh=mesh, in_specs=P("d"), out_specs=P())(x)
+def outer(x): return inner(x) + 1
+def test_outer(): outer(jnp.ones(8))
+mapped = jax.jit(jax.shard_map(helper, mesh=mesh, in_specs=P("d"), out_specs=P()))
+number = 3
+class Layer:
+    def __call__(self, x): return inner(x)
+def run(layer: Layer): return layer
+"""
+    )
+    assert mapping_functions(text) == ("inner", "outer", "mapped", "run")
+    assert mapping_functions("def f(:") == ()
+
+
+def test_the_command_names_sizes_and_functions_that_were_not_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = next(one for one in PAIRS if one.name == "mean_by_local_size")
+    other = "\n\ndef other(x):\n    return jax.shard_map(abs, mesh=mesh, in_specs=P('d'), out_specs=P('d'))(x)\n"
+    (tmp_path / "model.py").write_text(pair.program(False) + other)
+    status = main(["--no-cache", "--jobs", "1", "--format", "concise", "--statistics", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert status == 1
+    assert "ST316 body's result [" in out
+    assert "on 2 and on 4, with batch=16, dim=32): `/` gives a value multiplied by the number of devices" in out
+    assert "model.py: other: its argument x, which has no annotation" in out
