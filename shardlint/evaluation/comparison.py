@@ -61,11 +61,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Program:
-    """What is run: the sources, and where it begins."""
+    """What is run: the sources, and where it begins. What ``before`` runs is no part of the comparison."""
 
     find: modules.Find
     entry: Entry
     steps: int
+    before: Entry | None = None
 
     def run(
         self,
@@ -82,9 +83,11 @@ class Program:
         recorder = Recorder() if record else None
         reason = ""
         answer = None
-        with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), observed(regions, until):
+        with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), np.errstate(all="ignore"):
             try:
-                with np.errstate(all="ignore"):
+                if self.before is not None:
+                    self.before(world)
+                with observed(regions, until):
                     answer = self.entry(world)
             except NotEvaluable as error:
                 reason = error.reason

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from shardlint.evaluation import relations
 from shardlint.evaluation.recording import Recorded, Recorder
+from shardtypes.semantics.array import Array
 from shardtypes.semantics.relation import Relation
 
 State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
@@ -43,6 +44,14 @@ class Culprit:
     step: Step
     operands: tuple[Step, ...]
     begun: Step | None = None
+
+    @property
+    def has_partial_sum(self) -> bool:
+        """Whether it is a partial sum or mean that the expression is applied to, or gives away as if it were whole. One
+        beside a value that is sharded may be meant: devices normalize what they have."""
+        relations = [one.relation for one in self.operands or (self.step,) if one.relation is not None]
+        partial = any(relation.kind == "part" for relation in relations)
+        return partial and not any(relation.kind == "split" for relation in relations)
 
 
 class Trace:
@@ -122,12 +131,44 @@ class Trace:
                 continue
             seen.add(number)
             step = self.step(number)
-            if step.state == "holds":
+            if step.state == "holds" or self._is_average(step):
                 continue
             if step.state != "unknown":
                 found.append(step)
             waiting.extend(step.value.sources)
         return sorted(found, key=lambda step: step.value.number)
+
+    def _is_average(self, step: Step) -> bool:
+        """Whether a step averages what each device has by itself, as trainers do that take steps of their own: that is
+        meant to depend on how many there are."""
+        before = self.before(step)
+        if _is_divided(step):
+            sums = [one for one in before if _is_call(one, "jax.lax.psum")]
+            before = tuple(each for one in sums for each in self.before(one))
+        elif _is_call(step, "jax.lax.psum"):
+            before = tuple(one for one in before if _is_divided(one))
+        elif not _is_call(step, "jax.lax.pmean"):
+            return False
+        return step.state == "lost" and any(self._is_own(one) for one in before)
+
+    def _is_own(self, step: Step) -> bool:
+        """Whether devices differ in a value that is not sharded over them."""
+        is_sharded = step.relation is not None and step.relation.kind == "split"
+        return not is_sharded and _varies_along(step.value.array, self.axis)
+
+    def is_undone(self, sources: Iterable[int]) -> bool:
+        """Whether the program takes a factor out again that a value is off by."""
+        off = set(sources)
+        for one in self.many.values[min(off, default=0) + 1 :]:
+            if off.isdisjoint(one.sources):
+                continue
+            step = self.step(one.number)
+            if step.state == "off":
+                off.add(one.number)
+            elif step.state == "holds" and _is_number(step) and step.relation is not None:
+                if step.relation.kind != "zero":
+                    return True
+        return False
 
     def _is_first(self, step: Step, operands: tuple[Step, ...]) -> bool:
         """Whether all that a value was computed from is the same in both runs, but for indices and masks."""
@@ -148,6 +189,19 @@ class Trace:
             known = whole or all(self._only_chooses(source) for source in value.sources)
             known = self._choosing[number] = known and self.step(number).state != "holds"
         return known
+
+
+def _is_call(step: Step, qualname: str) -> bool:
+    return getattr(step.value.what, "qualname", "") == qualname
+
+
+def _is_divided(step: Step) -> bool:
+    """Whether a step divides by a number of devices."""
+    return step.value.what == "/" and step.value.given.counted
+
+
+def _varies_along(array: Array, axis: str) -> bool:
+    return array.value is not None and array.value.varies_along(axis)
 
 
 def _may_hold(step: Step) -> bool:

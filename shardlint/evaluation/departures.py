@@ -27,6 +27,9 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten
 
 DEVICES = 8  # that a program finds if it asks
+_EXCHANGES = frozenset(
+    f"jax.lax.{name}" for name in "ppermute pshuffle all_gather all_to_all psum_scatter axis_index".split()
+)
 MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
 
 
@@ -35,7 +38,8 @@ class Departure:
     """A result of a mapped function that depends on the number of devices along an axis.
 
     ``path`` leads to the array in the results; the two numbers of ``difference`` are its entry with the first and with
-    the second of ``counts`` devices.
+    the second of ``counts`` devices. ``is_factor`` tells that the result is the right one times a power of that number,
+    ``is_shared`` that all devices are to have the same.
     """
 
     axis: str
@@ -43,6 +47,22 @@ class Departure:
     function: str
     difference: Difference
     culprit: Culprit
+    is_factor: bool
+    is_shared: bool
+
+    @property
+    def is_wrong_alone(self) -> bool:
+        """Whether a function is wrong whoever calls it.
+
+        A caller may take out a factor, and may give what is laid out for a number of devices: then each device's part
+        is whole by itself. A local size is nothing that it could make up for, and a partial sum is no layout.
+        """
+        given = self.culprit.step.value.given
+        if given.counted:
+            return False
+        if self.is_factor or self.culprit.step.state == "off":
+            return self.axis in given.local
+        return self.is_shared or self.culprit.has_partial_sum
 
 
 @dataclass(frozen=True)
@@ -150,23 +170,59 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     if found is None or isinstance(found, Incomparable):
         return None
     number, difference = found
-    counts = many.sizes[axis], few.sizes[axis]
-    culprit = _culprit(many, few, many.regions[number], difference, axis, counts)
+    region = many.regions[number]
+    leaf, twin = _result(region, difference), _result(few.regions[number], difference)
+    if leaf is None or twin is None or axis in leaf.own | twin.own:
+        return None
+    trace = _trace(many, few, axis)
+    culprit = _culprit(trace, leaf)
     if culprit is None or _is_meant(program, declared, other, axis):
         return None
-    name = getattr(many.regions[number].function, "__name__", "the mapped function")
-    return Departure(axis, counts, name, difference, culprit)
-
-
-def _culprit(
-    many: Outcome, few: Outcome, region: Region, difference: Difference, axis: str, counts: tuple[int, int]
-) -> Culprit | None:
-    results = region.places[0]
-    leaves, structure = flatten(results)
-    leaf = dict(zip(paths_of(structure), leaves, strict=True)).get(difference.path)
-    if not isinstance(leaf, Array) or axis in leaf.own or many.recorder is None or few.recorder is None:
+    is_shared = axis not in _axes_of_result(region, difference)
+    is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
+    if is_factor and _is_undone(program, other, axis, leaf):
         return None
-    trace = Trace(many.recorder, few.recorder, axis, counts)
+    is_local = not (is_factor or is_shared or culprit.has_partial_sum or axis in culprit.step.value.given.names)
+    if is_local and _is_data_axis(many, region, axis):
+        return None  # each device's examples are a batch of its own
+    name = getattr(region.function, "__name__", "the mapped function")
+    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared)
+
+
+def _axes_of_result(region: Region, difference: Difference) -> frozenset[str]:
+    """The mesh axes over which a result is put together from different parts."""
+    results, wanted = region.places
+    paths = paths_of(flatten(results)[1])
+    if region.stacked is not None:
+        return frozenset(region.split)
+    spec = wanted[paths.index(difference.path)]
+    return frozenset(name for names in spec.axes(len(spec)) for name in names) if spec else frozenset()
+
+
+def _is_data_axis(many: Outcome, region: Region, axis: str) -> bool:
+    """Whether devices along an axis have examples of their own, and nothing else: all that is sharded over it is so in
+    its first dimension, and devices exchange nothing but sums and averages."""
+    assert many.recorder is not None
+    exchanged = any(
+        axis in one.given.names and getattr(one.what, "qualname", "") in _EXCHANGES for one in many.recorder.values
+    )
+    return region.split.get(axis, frozenset()) == {0} and not exchanged
+
+
+def _trace(many: Outcome, few: Outcome, axis: str) -> Trace:
+    """Two recorded runs, side by side."""
+    assert many.recorder is not None and few.recorder is not None
+    return Trace(many.recorder, few.recorder, axis, (many.sizes[axis], few.sizes[axis]))
+
+
+def _result(region: Region, difference: Difference) -> Array | None:
+    """The array that differs, as the devices have it."""
+    leaves, structure = flatten(region.places[0])
+    leaf = dict(zip(paths_of(structure), leaves, strict=True)).get(difference.path)
+    return leaf if isinstance(leaf, Array) else None
+
+
+def _culprit(trace: Trace, leaf: Array) -> Culprit | None:
     found = trace.culprit(leaf.sources)
     if found is None and len(leaf.sources) == 1:
         (last,) = leaf.sources
@@ -174,6 +230,13 @@ def _culprit(
         if step.relation is not None and step.relation.kind in ("part", "split"):
             return Culprit(step, ())
     return found
+
+
+def _is_undone(program: Program, other: _Other, axis: str, leaf: Array) -> bool:
+    """Whether the program itself takes out the factor that a result is off by, outside of the mapped function."""
+    few = program.run(other.setting.devices, other.setting.literals, record=True)
+    many = program.run(DEVICES, record=True)
+    return _trace(many, few, axis).is_undone(leaf.sources)
 
 
 def _without_repeats(found: list[Departure]) -> Iterator[Departure]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from shardlint.evaluation import meshes
 from shardlint.evaluation.arguments import Maker
@@ -16,6 +17,7 @@ from shardlint.evaluation.departures import DEVICES
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.modules import Find, Module, World, Written
+from shardtypes.lang import ShapeSyntaxError, parse
 
 MAPPINGS = frozenset({"shard_map", "smap", "pmap", "typed_shard_map", "filter_pmap"})
 _SPECS = frozenset({"P", "PartitionSpec"})
@@ -34,11 +36,16 @@ class Entry:
     distinct: bool
     on_mesh: bool
 
-    def __call__(self, world: World) -> dict[str, int]:
-        """Call it; gives the sizes that stand for the names in its annotations."""
+    def load(self, world: World) -> Module:
+        """Its module."""
         module = world.module(self.module)
         if module is None:
             raise NotEvaluable(f"{self.module} is not found")
+        return module
+
+    def __call__(self, world: World) -> dict[str, int]:
+        """Call it; gives the sizes that stand for the names in its annotations."""
+        module = self.load(world)
         function = world.member(module, self.function)
         maker = Maker(self.distinct, lambda: self._mesh(world, module))
         with self._mesh(world, module) if self.on_mesh else nullcontext():
@@ -80,7 +87,7 @@ def trial(find: Find, module: str, source: str, function: str, steps: int) -> Tr
     """The first way to call a function that works, or why there is none."""
     reasons: list[str] = []
     for entry in _ways(module, source, function):
-        program = Program(find, entry, steps)
+        program = Program(find, entry, steps, before=entry.load)
         outcome = program.run(DEVICES)
         if outcome.regions and not outcome.reason:
             return Trial(entry, program, outcome)
@@ -137,10 +144,22 @@ def _names(node: ast.AST) -> set[str]:
 
 @lru_cache(maxsize=64)
 def axis_names(source: str) -> tuple[str, ...]:
-    """The names in the PartitionSpecs of a module, in order."""
+    """The mesh axes that PartitionSpecs and annotations of a module name, in order."""
     found: dict[str, None] = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and _names(node.func) & _SPECS:
             constants = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
             found.update({value: None for value in constants if isinstance(value, str)})
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            found.update(dict.fromkeys(_axes_in(node.slice.value)))
     return tuple(found)
+
+
+def _axes_in(text: Any) -> list[str]:
+    """The mesh axes in a shape string; of anything else, none."""
+    if not isinstance(text, str) or "/" not in text:
+        return []
+    try:
+        return [axis for dim in parse(text).dims for axis in dim.axes]
+    except ShapeSyntaxError:
+        return []

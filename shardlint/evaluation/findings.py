@@ -83,9 +83,15 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
         if isinstance(tried, str):
             yield Judgement(reasons=(f"{function}: {tried}",)), {}
         else:
-            yield judge(tried.program, tried.declared), tried.sizes
+            yield _alone(judge(tried.program, tried.declared)), tried.sizes
     for function in functions[MOST_FUNCTIONS:]:
         yield Judgement(reasons=(f"{function}: too many functions in one file",)), {}
+
+
+def _alone(judgement: Judgement) -> Judgement:
+    """What is found about a function by itself, whoever calls it."""
+    certain = tuple(departure for departure in judgement.departures if departure.is_wrong_alone)
+    return replace(judgement, departures=certain)
 
 
 def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:

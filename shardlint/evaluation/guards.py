@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -129,7 +129,7 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     if not isinstance(left, Array) and not isinstance(right, Array):
         _bounded(name.rstrip("="), left, right)
         return _OPERATORS[name](left, right)
-    return note(path, place, name, _OPERATORS[name](left, right))
+    return note(path, place, name, _OPERATORS[name](left, right), (left, right))
 
 
 def _bounded(name: str, left: Any, right: Any) -> None:
@@ -157,10 +157,10 @@ def _digits(text: str) -> list[str]:
 
 def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``."""
-    return note(path, place, function, function(*args, **kwargs))
+    return note(path, place, function, function(*args, **kwargs), (*args, *kwargs.values()))
 
 
-def note(path: str, place: Place, what: Any, value: Any) -> Any:
+def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -> Any:
     """Count the work, and remember what a function or an operator gave where that is asked for."""
     run = _run.get()
     if run is None:
@@ -168,7 +168,7 @@ def note(path: str, place: Place, what: Any, value: Any) -> Any:
     if isinstance(value, Array) and value.value is not None:
         entries = sum(int(np.size(part)) for part in value.value.parts)
         tick(entries // ENTRIES)
-    return value if run.recorder is None else run.recorder.note(path, place, what, value)
+    return value if run.recorder is None else run.recorder.note(path, place, what, value, given)
 
 
 def note_argument(function: Any, value: Any) -> Any:

@@ -165,7 +165,7 @@ def pmap(
             result = fun(*inner, **given)
         found = _left(result, out_axes, axis)
         for observer in observers:
-            observer(Region(fun, (args, kwargs), found, (result, out_axes), size))
+            observer(Region(fun, (args, kwargs), found, (result, out_axes), {axis[0]: frozenset({0})}, size))
         return found
 
     return _like(mapped, fun)
@@ -176,13 +176,18 @@ def pmap(
 
 @dataclass(frozen=True)
 class Region:
-    """One call of a mapped function: what it is given and gives, for whoever compares. ``stacked`` is the number of
-    devices whose values follow each other in a first dimension, as ``pmap`` has them."""
+    """One call of a mapped function: what it is given and gives, for whoever compares.
+
+    ``places`` are the results as the devices have them, with what puts them together. ``split`` are the dimensions of
+    arguments that are sharded, by axis. ``stacked`` is the number of devices whose values follow each other in a first
+    dimension, as ``pmap`` has them.
+    """
 
     function: Any
     arguments: Any
     results: Any
     places: Any
+    split: Mapping[str, frozenset[int]]
     stacked: int | None = None
 
 
@@ -227,6 +232,17 @@ def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) ->
     outer = array.relations if array.relations is not None else Relations()
     varying = frozenset(axes[name] for name in mentioned) if checked else None
     return replace(array, relations=outer.changed(relations), varying=varying)
+
+
+def _split_dimensions(entering: Sequence[Array], axes: Mapping[str, Axis]) -> dict[str, frozenset[int]]:
+    """The dimensions of arrays that are sharded over each axis."""
+    found: dict[str, set[int]] = {name: set() for name in axes}
+    for array in entering:
+        for name in axes:
+            relation = None if array.relations is None else array.relations[name]
+            if relation is not None and relation.kind == "split" and relation.dim is not None:
+                found[name].add(relation.dim)
+    return {name: frozenset(dimensions) for name, dimensions in found.items()}
 
 
 def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) -> Any:
@@ -293,7 +309,7 @@ def shard_map(
             made, [_leaving(leaf, _spec(one), axes, checked) for leaf, one in zip(results, wanted, strict=True)]
         )
         for observer in observers:
-            observer(Region(f, args, found, (result, wanted)))
+            observer(Region(f, args, found, (result, wanted), _split_dimensions(entering, axes)))
         return found
 
     return _like(mapped, f)

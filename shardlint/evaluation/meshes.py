@@ -16,6 +16,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import KNOWN, provide
 from shardlint.evaluation.python import Nothing
+from shardtypes.semantics.local_sizes import DeviceCount
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,11 @@ class Mesh:
 
     @property
     def shape(self) -> dict[str, int]:
-        return dict(zip(self.axis_names, self.sizes, strict=True))
+        return dict(zip(self.axis_names, self.axis_sizes, strict=True))
 
     @property
     def size(self) -> int:
-        return math.prod(int(size) for size in self.sizes)
+        return DeviceCount(math.prod(int(size) for size in self.sizes))
 
     @property
     def devices(self) -> DeviceGrid:
@@ -149,7 +150,7 @@ class Mesh:
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
-        return self.sizes
+        return tuple(map(DeviceCount, self.sizes))
 
     @property
     def empty(self) -> bool:
@@ -280,7 +281,7 @@ def _devices(*args: Any, **options: Any) -> list[Device]:
 @provide("jax.device_count")
 @provide("jax.local_device_count")
 def _device_count(*args: Any) -> int:
-    return machine().devices
+    return DeviceCount(machine().devices)
 
 
 provide("jax.process_index")(lambda *args: 0)

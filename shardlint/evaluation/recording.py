@@ -4,11 +4,13 @@ run's."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from shardlint.evaluation.guards import Place
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.local_sizes import axes_of, is_counted
 from shardtypes.semantics.trees import flatten, unflatten
 
 MOST = 1000  # arrays in one value; those of a larger one are not recorded
@@ -27,15 +29,42 @@ Key: TypeAlias = tuple[Where, int, int]
 """An expression, how often it was met before, and which array of its value this is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an expression was given besides arrays: numbers that are ``counted`` from the devices, ``local`` sizes of
+    dimensions that are sharded over some axes, and ``names``."""
+
+    counted: bool = False
+    local: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def among(cls, *values: Any) -> Given:
+        return cls(is_counted(*values), axes_of(*values), frozenset(_names(values)))
+
+
+def _names(values: Sequence[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _names(value)
+
+
+NOTHING = Given()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
-    """One array that an expression gave; ``what`` is the function or the operator that gave it."""
+    """One array that an expression gave; ``what`` is the function or the operator that gave it, of what it was
+    ``given``."""
 
     number: int
     key: Key
     what: Any
     array: Array
     sources: frozenset[int]
+    given: Given
 
 
 @dataclass(slots=True)
@@ -45,13 +74,15 @@ class Recorder:
     values: list[Recorded] = field(default_factory=list)
     met: Counter[Where] = field(default_factory=Counter)
 
-    def note(self, path: str, place: Place, what: Any, value: Any) -> Any:
-        """Record the arrays of a value; gives the value, its arrays knowing that they are recorded."""
+    def note(self, path: str, place: Place, what: Any, value: Any, given: Sequence[Any] = ()) -> Any:
+        """Record the arrays of a value; gives the value, its arrays knowing that they are recorded. ``given`` is what
+        it was computed from."""
+        about = Given.among(*given)
         if isinstance(value, Array):
             if self._is_recorded(value):
                 return value
             where = Where(path, place)
-            return self._one((where, self._count(where), 0), what, value)
+            return self._one((where, self._count(where), 0), what, value, about)
         if not isinstance(value, (tuple, list, dict)) or not value:
             return value
         leaves, structure = flatten(value)
@@ -61,7 +92,7 @@ class Recorder:
         where = Where(path, place)
         count = self._count(where)
         made = [
-            self._one((where, count, i), what, leaf) if is_fresh else leaf
+            self._one((where, count, i), what, leaf, about) if is_fresh else leaf
             for i, (leaf, is_fresh) in enumerate(zip(leaves, fresh, strict=True))
         ]
         return unflatten(structure, made)
@@ -85,7 +116,7 @@ class Recorder:
         (before,) = array.sources
         return self.values[before].array.value is array.value
 
-    def _one(self, key: Key, what: Any, array: Array) -> Array:
+    def _one(self, key: Key, what: Any, array: Array, given: Given = NOTHING) -> Array:
         number = len(self.values)
-        self.values.append(Recorded(number, key, what, array, array.sources))
+        self.values.append(Recorded(number, key, what, array, array.sources, given))
         return replace(array, sources=frozenset({number}))

@@ -1,5 +1,5 @@
 """Local sizes as numbers of Python: they know over which mesh axes the dimension is sharded that they are of, and so
-does what is computed from them.
+does what is computed from them. Numbers of devices are known as such too.
 
 A whole number that was made by a division, by rounding or by ``int`` is a *capacity*: what depends on it is meant to
 depend on the number of devices. A product of sizes, or a fraction, is a count.
@@ -33,6 +33,17 @@ class LocalFloat(float):
         made = super().__new__(cls, value)
         made.axes = axes
         return made
+
+
+class DeviceCount(int):
+    """A number of devices that the program asked for, or what it computed from one."""
+
+
+def is_counted(*values: Any) -> bool:
+    """Whether some of these numbers, or of the entries of tuples and lists, are numbers of devices."""
+    return any(
+        is_counted(*value) if isinstance(value, (tuple, list)) else isinstance(value, DeviceCount) for value in values
+    )
 
 
 def axes_of(*values: Any) -> frozenset[str]:
@@ -69,6 +80,8 @@ def gathered(size: Any, axes: frozenset[str]) -> Any:
 
 def plain(size: Any) -> Any:
     """The size of a dimension, however it was computed."""
+    if isinstance(size, DeviceCount):
+        return int(size)
     return LocalInt(int(size), size.axes) if isinstance(size, LocalInt) and size.capacity else size
 
 
@@ -80,6 +93,11 @@ def whole(value: Any) -> Any:
     return local(number, value.axes, True) if isinstance(value, LocalFloat) else number
 
 
+def counted(value: Any) -> Any:
+    """A whole number as a number of devices; anything else as it is."""
+    return DeviceCount(value) if type(value) is int else value
+
+
 def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
     plain = getattr(base, name)
 
@@ -87,16 +105,16 @@ def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
         result = plain(self, *others)
         axes = axes_of(self, *others)
         capacity = divides or bool(capacity_axes(self, *others))
-        if isinstance(result, tuple):
-            return tuple(local(one, axes, capacity) for one in result)
-        return local(result, axes, capacity)
+        results = result if isinstance(result, tuple) else (result,)
+        made = tuple(local(one, axes, capacity) if axes else counted(one) for one in results)
+        return made if isinstance(result, tuple) else made[0]
 
     return operate
 
 
 _KEEPING = "add radd sub rsub mul rmul pow rpow neg pos abs truediv rtruediv".split()
 _DIVIDING = "floordiv rfloordiv mod rmod divmod rdivmod".split()
-for _cls, _base in ((LocalInt, int), (LocalFloat, float)):
+for _cls, _base in ((LocalInt, int), (LocalFloat, float), (DeviceCount, int)):
     for _name in (*_KEEPING, *_DIVIDING):
         setattr(_cls, f"__{_name}__", _forwarding(f"__{_name}__", _base, _name in _DIVIDING))
 for _name in ("ceil", "floor", "trunc", "round"):

@@ -18,6 +18,17 @@ mesh = jax.make_mesh((2, 4), ("d", "t"))
 """
 
 
+MAIN = """
+
+def normal(*shape):
+    return jax.random.normal(jax.random.key(sum(shape)), shape)
+
+
+if __name__ == "__main__":
+    {call}
+"""
+
+
 @dataclass(frozen=True)
 class Pair:
     """``text`` has ``{}`` where ``right`` or ``wrong`` stands; ``found`` is the line of the wrong one that is named, up
@@ -28,10 +39,17 @@ class Pair:
     right: str
     wrong: str
     found: str
+    call: str = ""
+    """The arguments with which only a whole program is certain to be wrong; a caller of the function alone may give
+    what makes it right."""
 
     def program(self, is_right: bool) -> str:
         """A module with one of the two forms."""
-        return HEAD + self.text.replace("{}", self.right if is_right else self.wrong)
+        return (
+            HEAD
+            + self.text.replace("{}", self.right if is_right else self.wrong)
+            + MAIN.format(call=self.call or "pass")
+        )
 
 
 PAIRS = [
@@ -47,6 +65,7 @@ def normalize(x: f32["B/d M"]) -> f32["B/d M"]:
         "jnp.sum(x * x, axis=-1, keepdims=True)",
         'lax.psum(jnp.sum(x * x, axis=-1, keepdims=True), "d")',
         'lax.psum(jnp.sum(x * x, axis=-1, keepdims=True), "d")',
+        "normalize(normal(16, 8))",
     ),
     Pair(
         "one_axis_too_many",
@@ -60,6 +79,7 @@ def project(x: f32["B/d M/t"], w: f32["M/t F"]):
         '"t"',
         '("d", "t")',
         'lax.psum(x @ w, ("d", "t"))',
+        "project(normal(16, 8), normal(8, 4))",
     ),
     Pair(
         "bias_before_the_sum",
@@ -121,6 +141,7 @@ def attend(q: f32["T H"], k: f32["T H"], v: f32["T H"]) -> f32["T H"]:
         'v = lax.ppermute(v, "t", ring)',
         "pass",
         "out / norm",
+        "attend(normal(16, 8), normal(16, 8), normal(16, 8))",
     ),
     Pair(
         "softmax_along_the_sharded_dimension",
@@ -134,7 +155,8 @@ def weights(x: f32["B V/t"]) -> f32["B V/t"]:
 """,
         'lax.psum(p.sum(axis=-1, keepdims=True), "t")',
         "p.sum(axis=-1, keepdims=True)",
-        "p.sum(axis=-1",
+        "p / p.sum(axis=-1",
+        "weights(normal(16, 8))",
     ),
     Pair(
         "in_the_signature_of_a_typed_shard_map",

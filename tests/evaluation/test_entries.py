@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardlint.cli import main
+from shardlint.evaluation.comparison import Program
 from shardlint.evaluation.departures import Judgement, judge
 from shardlint.evaluation.entries import Trial, axis_names, mapping_functions, trial
 from tests.evaluation.functions import HEAD, PAIRS, Pair
@@ -29,15 +30,30 @@ def judged(text: str) -> Judgement:
     return judge(found.program, found.declared)
 
 
+def judged_as_program(text: str) -> Judgement:
+    def find(name: str, importer: str) -> tuple[str, str, str] | None:
+        return (name, "model.py", text) if name == "model" else None
+
+    return judge(Program(find, lambda world: world.run_program("model"), 30_000))
+
+
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_right_functions_agree_and_wrong_ones_are_found(pair: Pair) -> None:
-    right = judged(pair.program(True))
+    run = judged_as_program if pair.call else judged
+    right = run(pair.program(True))
     assert right.departures == ()
     assert right.compared == ("d", "t")
     wrong = pair.program(False)
     lines = wrong.splitlines()
-    reported = [lines[one.culprit.step.value.key[0].place[0] - 1] for one in judged(wrong).departures]
+    reported = [lines[one.culprit.step.value.key[0].place[0] - 1] for one in run(wrong).departures]
     assert any(pair.found in line for line in reported), reported
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.call], ids=lambda pair: pair.name)
+def test_what_a_caller_may_make_right_is_not_reported_of_a_function_alone(pair: Pair) -> None:
+    departures = judged(pair.program(False)).departures
+    assert departures
+    assert not any(one.is_wrong_alone for one in departures)
 
 
 def test_sizes_stand_for_names_and_follow_from_expressions() -> None:

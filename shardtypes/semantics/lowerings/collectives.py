@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.local_sizes import DeviceCount
 from shardtypes.semantics.lowerings.convert import asarray, axis_of
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.lowerings.registry import Unsupported, lowering
@@ -74,7 +75,7 @@ def size_of(axis_name: Any) -> int:
     total = 1
     for _, size in axes_named(axis_name):
         total *= size
-    return total
+    return DeviceCount(total)
 
 
 def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:

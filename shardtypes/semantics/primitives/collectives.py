@@ -379,6 +379,13 @@ def _permuted_over(relation: Relation, axis: str, params: Params) -> Relation:
     return VARYING if relation.kind in ("split", "varying") else UNKNOWN
 
 
+def _for_some_devices(operands: Sequence[Array], params: Params) -> frozenset[str]:
+    """A permutation that leaves some devices out is written for a number of devices."""
+    named = {device for pair in params["perm"] for device in pair}
+    left_out = bool(named) and len(named) < _count(params["axes"])
+    return frozenset(name for name, _ in params["axes"]) if left_out else frozenset()
+
+
 def _pull_permute(
     cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
@@ -395,6 +402,7 @@ ppermute = declare(
     pull=_pull_permute,
     relate=_relating(_permuted_over),
     simulate=_permuted,
+    own=_for_some_devices,
 )
 
 
