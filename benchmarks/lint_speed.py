@@ -18,8 +18,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.mutation.translate import translate
 from benchmarks.timing import commands_in_turns, processor_seconds, share
+from benchmarks.translate import translate
 
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 _PARSE = """

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.findings import Finding
 from benchmarks.mutation.__main__ import run
-from benchmarks.mutation.cases import Case, Finding
+from benchmarks.mutation.cases import Case
 from benchmarks.mutation.evaluation import Baseline, Truth, truths
 from benchmarks.mutation.mutants import Mutant, Program, mutants
 from benchmarks.mutation.report import Results
-from benchmarks.mutation.tools import Tool, shardlint
-from benchmarks.mutation.translate import translate
 from benchmarks.mutation.worker import Session
+from benchmarks.tools import Tool, shardlint
+from benchmarks.translate import translate
 
 pytestmark = pytest.mark.once
 

@@ -21,11 +21,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.mutation.cases import Case, Finding, lay_out
+from benchmarks.findings import Finding
+from benchmarks.mutation.cases import Case, lay_out
 from benchmarks.mutation.evaluation import Baseline, Truth, run_time, truths
 from benchmarks.mutation.mutants import mutants, programs
 from benchmarks.mutation.report import RUN_TIME, Catch, Results, markdown
-from benchmarks.mutation.tools import Tool, tools
+from benchmarks.tools import Tool, tools
 
 _JOBS = 2
 

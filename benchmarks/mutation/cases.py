@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.findings import Finding, Said
 from benchmarks.mutation.mutants import Mutant, Program
-from benchmarks.mutation.translate import Translated
-
-Transform = Callable[[bytes], Translated]
-Said = tuple[Path, int, str, bool]
-"""What a tool says: path, line, message, and whether this is but a place that the finding before it names."""
+from benchmarks.translate import Transform, Translated
 
 
 @dataclass(frozen=True)
@@ -34,17 +31,6 @@ class Case:
         if self.mutant is not None:
             found[self.mutant.module] = self.mutant.apply(found[self.mutant.module])
         return found
-
-
-@dataclass(frozen=True, order=True)
-class Finding:
-    """Something a tool said about a program, at a line of the program as it is written. ``related``: a place that a
-    finding elsewhere names as one that it is about."""
-
-    module: str
-    line: int
-    message: str
-    related: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.mutation.cases import Case
-from benchmarks.mutation.translate import translate
+from benchmarks.translate import translate
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.mutation.cases import Case, Finding
+from benchmarks.findings import Finding, statements
+from benchmarks.mutation.cases import Case
 from benchmarks.mutation.evaluation import Baseline, Truth
 from benchmarks.mutation.mutants import Program
 
-LINTER, PLUGIN, RUN_TIME = "shardlint", "shardlint's mypy plugin", "jaxtyping + beartype at run time"
+RUN_TIME = "jaxtyping + beartype at run time"
 PEERS = ("pyrefly", "jaxtyc")
 
 
@@ -54,7 +54,7 @@ class Results:
             said = findings.get(case.number, set()) - originals[str(case.program.root / case.program.name)]
             new = {f for f in said if not f.related}
             places = [(case.mutant.module, *case.mutant.lines)]
-            places += _statements(case.sources, self.truths[case.number].lines)
+            places += statements(case.sources, self.truths[case.number].lines)
             near = [f for f in sorted(said) if any(m == f.module and a <= f.line <= b for m, a, b in places)]
             here = [f for f in near if not f.related]
             texts = [f"{f.module}:{f.line}: {f.message}" for f in here or sorted(new)]
@@ -94,17 +94,6 @@ class Results:
             ],
             "findings on the originals": self.alarms,
         }
-
-
-def _statements(sources: Mapping[str, bytes], lines: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
-    """The innermost statements that hold these lines; of a definition, its head only."""
-    for module, line in lines:
-        tree = ast.parse(sources[module])
-        held = [s for s in ast.walk(tree) if isinstance(s, ast.stmt) and s.lineno <= line <= (s.end_lineno or s.lineno)]
-        inner = max(held, key=lambda s: s.lineno)
-        body = getattr(inner, "body", None)
-        last = body[0].lineno - 1 if isinstance(body, list) else inner.end_lineno
-        yield module, inner.lineno, max(inner.lineno, last or inner.lineno)
 
 
 def markdown(results: Results) -> str:

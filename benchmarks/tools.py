@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks.mutation.cases import Said, Transform
-from benchmarks.mutation.translate import translate
+from benchmarks.findings import Said
+from benchmarks.translate import Transform, translate
 
-_MINUTES = 30
 _JOBS = 2
+
+HALF_AN_HOUR = 30 * 60.0
+LINTER, PLUGIN = "shardlint", "shardlint's mypy plugin"
 
 
 @dataclass(frozen=True)
@@ -28,23 +30,23 @@ class Tool:
     transform: Transform | None = None
 
 
-def _output(command: list[str], folder: Path, accepted: tuple[int, ...] = (0, 1)) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60 * _MINUTES, check=False)
+def _output(command: list[str], folder: Path, seconds: float, accepted: tuple[int, ...] = (0, 1)) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False)
     if done.returncode not in accepted:
         raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
     return done.stdout
 
 
-def shardlint(folder: Path) -> Iterator[Said]:
+def shardlint(folder: Path, *, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
     """Our linter."""
-    said = _output([sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."], folder)
+    said = _output([sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."], folder, seconds)
     for one in json.loads(said):
         yield folder / one["path"], one["line"], f"{one['code']} {one['message']}", False
         for place in one["related"]:
             yield folder / place["path"], place["line"], f"{one['code']} {one['message']}: {place['message']}", True
 
 
-def mypy(folder: Path) -> Iterator[Said]:
+def mypy(folder: Path, *, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
     """mypy with our plugin."""
     (folder / "mypy.ini").write_text(
         "[mypy]\nplugins = shardlint.mypy_plugin:plugin\nignore_missing_imports = True\ncheck_untyped_defs = True\n"
@@ -52,24 +54,26 @@ def mypy(folder: Path) -> Iterator[Said]:
     said = _output(
         [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", "--config-file", "mypy.ini", "."],
         folder,
+        seconds,
     )
     yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+)(?::\d+)*: error: (?P<message>.*)$")
 
 
-def pyrefly(folder: Path, *, environment: Path) -> Iterator[Said]:
+def pyrefly(folder: Path, *, environment: Path, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
     """pyrefly, with its stubs for JAX installed beside it; every annotated definition declares its dimensions."""
     (folder / "pyrefly.toml").write_text(f'python-interpreter-path = "{environment}/bin/python"\n')
     command = [f"{environment}/bin/pyrefly", "check", "--output-format", "min-text", "--threads", str(_JOBS)]
-    said = _output(command, folder)
+    said = _output(command, folder, seconds)
     yield from _matches(folder, said, r"^ERROR (?P<path>[^:\n]+\.py):(?P<line>\d+):[\d:-]*: (?P<message>.*)$")
 
 
-def jaxtyc(folder: Path, *, environment: Path) -> Iterator[Said]:
+def jaxtyc(folder: Path, *, environment: Path, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
     """jaxtyc, which imports each file and evaluates its annotated functions with symbolic sizes."""
     command = [f"{environment}/bin/jaxtyc", "check", "--format", "concise"]
     entries = sorted(p.name for p in folder.iterdir() if p.is_dir() or p.suffix == ".py")
     with ThreadPoolExecutor(_JOBS) as pool:
-        for said in pool.map(lambda i: _output([*command, *entries[i::_JOBS]], folder), range(_JOBS)):
+        shares = [share for share in (entries[i::_JOBS] for i in range(_JOBS)) if share]
+        for said in pool.map(lambda share: _output([*command, *share], folder, seconds), shares):
             yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+):\d+: (?P<message>.*)$")
 
 
@@ -78,12 +82,15 @@ def _matches(folder: Path, said: str, pattern: str) -> Iterator[Said]:
         yield folder / found["path"], int(found["line"]), found["message"], False
 
 
-def tools(peers: Path | None) -> list[Tool]:
-    """Ours, and the peers that are installed in the environment ``peers``."""
-    found = [Tool("shardlint", shardlint), Tool("shardlint's mypy plugin", mypy)]
+def tools(peers: Path | None, seconds: float = HALF_AN_HOUR) -> list[Tool]:
+    """Ours, and the peers that are installed in the environment ``peers``; a run may take so many seconds, and raises
+    ``subprocess.TimeoutExpired`` if it takes more."""
+    found = [Tool(LINTER, partial(shardlint, seconds=seconds)), Tool(PLUGIN, partial(mypy, seconds=seconds))]
     if peers is not None:
+        run_pyrefly = partial(pyrefly, environment=peers, seconds=seconds)
+        run_jaxtyc = partial(jaxtyc, environment=peers, seconds=seconds)
         found += [
-            Tool("pyrefly", partial(pyrefly, environment=peers), partial(translate, form="pyrefly")),
-            Tool("jaxtyc", partial(jaxtyc, environment=peers), partial(translate, form="jaxtyc")),
+            Tool("pyrefly", run_pyrefly, partial(translate, form="pyrefly")),
+            Tool("jaxtyc", run_jaxtyc, partial(translate, form="jaxtyc")),
         ]
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +40,9 @@ class Translated:
     def original(self, line: int) -> int:
         """The line in the original program."""
         return self.lines[min(line, len(self.lines)) - 1]
+
+
+Transform = Callable[[bytes], Translated]
 
 
 def translate(source: bytes, form: Form) -> Translated:

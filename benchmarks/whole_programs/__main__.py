@@ -1,0 +1,103 @@
+"""``python -m benchmarks.whole_programs [NAME…]``: tables of what each tool finds in programs of real size.
+
+Ten programs of some 200 lines each, which train or search on eight devices, with ten mistakes each. What a mistake
+does is recorded in ``outcomes.json``: JAX raises, the numbers differ from those of one device, the program is only
+slower, or it makes no difference. ``--verify`` runs everything again and writes that file. Otherwise tools read each
+program, as it is and with each mistake, in a folder of its own. A tool finds a mistake if it says something that it
+does not say of the program as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.findings import Finding
+from benchmarks.tools import PLUGIN, Tool, tools
+from benchmarks.whole_programs.cases import Program, programs
+from benchmarks.whole_programs.catches import Catch, catch, read
+from benchmarks.whole_programs.outcomes import Outcomes, record, recorded, stale, verify
+from benchmarks.whole_programs.report import Key, Mistake, Results, markdown, missed
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables, or record what happens on eight devices."""
+    options = _options(arguments)
+    try:
+        chosen = programs(options.names)
+    except ValueError as error:
+        sys.exit(f"benchmarks.whole_programs: {error}")
+    if options.verify:
+        _verify(chosen, options.timeout)
+        return
+    results = Results(chosen, _mistakes(chosen, recorded()))
+    # mypy takes half a minute for each folder that imports JAX, and its plugin sees less than the linter.
+    wanted = [tool for tool in tools(options.peers, options.timeout) if tool.name != PLUGIN]
+    for tool in wanted:
+        measure(tool, results)
+        if options.missed:
+            print(missed(results, tool.name), flush=True)
+    print(markdown(results))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.whole_programs", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="programs; all if none is named")
+    parser.add_argument("--peers", type=Path, help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc")
+    parser.add_argument("--missed", action="store_true", help="list what is not found, too")
+    parser.add_argument("--verify", action="store_true", help="run all on eight CPU devices, record the outcomes")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that one run of a tool or program may take")
+    return parser.parse_args(arguments)
+
+
+def _verify(chosen: Sequence[Program], seconds: float) -> None:
+    for program in chosen:
+        found = verify(program, seconds)
+        record(program.name, found)
+        for name, outcome in found.items():
+            _say(f"{program.name} {name or 'as it is'}: {outcome.outcome} {outcome.detail}")
+
+
+def _mistakes(chosen: Sequence[Program], known: Outcomes) -> list[Mistake]:
+    found = []
+    for program in chosen:
+        outcomes = known.get(program.name, {})
+        old = stale(program, outcomes)
+        if old:
+            sys.exit(
+                f"benchmarks.whole_programs: what is recorded of {program.name} is not of its present text"
+                f" ({', '.join(name or 'as it is' for name in old)}): run --verify {program.name}"
+            )
+        found += [Mistake(program, change, outcomes[change.name]) for change in program.changes]
+    return found
+
+
+def measure(tool: Tool, results: Results) -> None:
+    """Have a tool read everything, and add what it finds to the results."""
+    alarms: dict[str, list[Finding]] = {}
+    caught: dict[Key, Catch] = {}
+    for program in results.programs:
+        before = read(tool, program.name, program.source)
+        alarms[program.name] = [finding for finding in sorted(before) if not finding.related]
+        for change in program.changes:
+            changed = change.apply(program.source)
+            try:
+                after = read(tool, program.name, changed)
+            except subprocess.TimeoutExpired:
+                caught[program.name, change.name] = Catch(ended=True)
+            else:
+                caught[program.name, change.name] = catch(program.source, changed, before, after)
+        _say(f"{tool.name}: {program.name}")
+    results.alarms[tool.name] = alarms
+    results.catches[tool.name] = caught
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

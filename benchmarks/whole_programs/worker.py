@@ -1,0 +1,79 @@
+"""One program on eight devices: ``python -m benchmarks.whole_programs.worker PROGRAM REFERENCE ANSWER``.
+
+REFERENCE is a file with the numbers that the correct program gets on one device. If it is missing, they are computed by
+PROGRAM's own ``reference()`` and kept there. ANSWER is where the outcome is written, as JSON.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+TOLERANCE = 1e-4
+"""Relative and absolute, as in the programs' own ``check()``."""
+
+_LONGEST = 200
+
+Numbers = dict[str, np.ndarray]
+
+
+def main(program: Path, reference: Path, answer: Path) -> None:
+    """Run the program and write what came of it."""
+    # Whatever the program raises is the outcome.
+    try:
+        module = _load(program)
+        found = _numbers(module.main())
+    except Exception as error:  # noqa: BLE001
+        outcome, detail = "raises", _described(error)
+    else:
+        if not reference.exists():
+            numbers: dict[str, Any] = {**_numbers(module.reference())}
+            np.savez(reference, **numbers)
+        outcome, detail = compare(found, dict(np.load(reference)))
+    answer.write_text(json.dumps({"outcome": outcome, "detail": detail}))
+
+
+def _load(path: Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _numbers(tree: Any) -> Numbers:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): np.asarray(leaf, np.float64) for path, leaf in leaves}
+
+
+def _described(error: Exception) -> str:
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}"[:_LONGEST]
+
+
+def compare(found: Numbers, wanted: Numbers) -> tuple[str, str]:
+    """``agrees``, or ``differs`` and where most."""
+    if found.keys() != wanted.keys():
+        return "differs", f"results {sorted(found)}, on one device {sorted(wanted)}"
+    worst, where = 0.0, ""
+    for name, right in wanted.items():
+        if found[name].shape != right.shape:
+            return "differs", f"{name} has shape {found[name].shape}, on one device {right.shape}"
+        error = np.abs(found[name] - right)
+        near = error <= TOLERANCE * (1 + np.abs(right))  # false for NaN
+        largest = float(np.max(error, where=~near, initial=0.0))
+        if not near.all() and not largest <= worst:
+            worst, where = largest, name
+    return ("differs", f"by {worst:.3g} in {where}") if where else ("agrees", "")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
