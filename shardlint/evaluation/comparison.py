@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import Structure, flatten
 
 STOPPED = "stopped where it was asked to"
+ALLOWANCE = 600_000  # steps of all runs that one comparison takes together
 Stop = Callable[[list[Region]], bool]
 Entry = Callable[[modules.World], Any]
 
@@ -59,14 +60,27 @@ class Outcome:
         return None
 
 
+@dataclass
+class Allowance:
+    """The steps that are left for all runs of a program together."""
+
+    steps: int
+
+    @property
+    def is_spent(self) -> bool:
+        return self.steps <= 0
+
+
 @dataclass(frozen=True)
 class Program:
-    """What is run: the sources, and where it begins. What ``before`` runs is no part of the comparison."""
+    """What is run: the sources, and where it begins; ``steps`` bound one run. What ``before`` runs is no part of the
+    comparison."""
 
     find: modules.Find
     entry: Entry
     steps: int
     before: Entry | None = None
+    allowance: Allowance = field(default_factory=lambda: Allowance(ALLOWANCE))
 
     def run(
         self,
@@ -83,7 +97,9 @@ class Program:
         recorder = Recorder() if record else None
         reason = ""
         answer = None
-        with evaluation(), meshes.on_machine(machine), running(Run(self.steps, recorder)), np.errstate(all="ignore"):
+        run = Run(min(self.steps, self.allowance.steps), recorder)
+        given = run.steps
+        with evaluation(), meshes.on_machine(machine), running(run), np.errstate(all="ignore"):
             try:
                 if self.before is not None:
                     self.before(world)
@@ -95,6 +111,7 @@ class Program:
                 reason = "a number that differs between devices, or is not known"
             except Exception as error:  # noqa: BLE001 - whatever the program raises
                 reason = f"{type(error).__name__}: {error}"
+        self.allowance.steps -= given - run.steps
         return Outcome(tuple(regions), machine, recorder, world.met, reason, answer)
 
 

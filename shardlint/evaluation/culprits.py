@@ -157,7 +157,7 @@ class Trace:
         return not is_sharded and _varies_along(step.value.array, self.axis)
 
     def is_undone(self, sources: Iterable[int]) -> bool:
-        """Whether the program takes a factor out again that a value is off by."""
+        """Whether the program takes a factor out again that a value is off by: divides it by a number."""
         off = set(sources)
         for one in self.many.values[min(off, default=0) + 1 :]:
             if off.isdisjoint(one.sources):
@@ -165,9 +165,8 @@ class Trace:
             step = self.step(one.number)
             if step.state == "off":
                 off.add(one.number)
-            elif step.state == "holds" and _is_number(step) and step.relation is not None:
-                if step.relation.kind != "zero":
-                    return True
+            elif step.state == "holds" and step.value.what in ("*", "/") and len(one.sources) == 1:
+                return True
         return False
 
     def _is_first(self, step: Step, operands: tuple[Step, ...]) -> bool:

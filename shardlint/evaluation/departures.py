@@ -99,7 +99,9 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
             continue
         compared.append(axis)
         departure = _departure(program, declared, other, axis)
-        if departure is not None:
+        if isinstance(departure, str):
+            reasons.append(f"{axis}: {departure}")
+        elif departure is not None:
             found.append(departure)
     return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons))
 
@@ -153,6 +155,8 @@ def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> 
     for where, value in tried[:MOST_NUMBERS]:
         literals = {**other.setting.literals, where: value}
         outcome = program.run(other.setting.devices, literals, until=differs_from(declared))
+        if program.allowance.is_spent:
+            return True  # it was not found out
         if len(outcome.regions) == len(declared.regions) and first_difference(declared, outcome) is None:
             return True
     return False
@@ -161,7 +165,8 @@ def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> 
 # --- where it departs -----------------------------------------------------------------------------------------------
 
 
-def _departure(program: Program, declared: Outcome, other: _Other, axis: str) -> Departure | None:
+def _departure(program: Program, declared: Outcome, other: _Other, axis: str) -> Departure | str | None:
+    """Where two runs depart, if they do, or why it is not said."""
     if not other.differs:
         return None
     few = program.run(other.setting.devices, other.setting.literals, record=True, until=differs_from(declared))
@@ -172,8 +177,10 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     number, difference = found
     region = many.regions[number]
     leaf, twin = _result(region, difference), _result(few.regions[number], difference)
-    if leaf is None or twin is None or axis in leaf.own | twin.own:
-        return None
+    if leaf is None or twin is None:
+        return "its results are no arrays"
+    if axis in leaf.own | twin.own:
+        return "its results are meant to be each device's own"
     trace = _trace(many, few, axis)
     culprit = _culprit(trace, leaf)
     if culprit is None or _is_meant(program, declared, other, axis):
