@@ -35,6 +35,14 @@ def held(x: Any, dtype: str) -> Any:
     return x
 
 
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; of complex numbers those of absolute value 1 in their direction."""
+    if x.dtype.kind != "c":
+        return np.sign(x)
+    size = np.abs(x)
+    return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
+
+
 def rounded(x: Any, method: int) -> Any:
     """``lax.round``: away from zero (0) or to the nearest even (1)."""
     return np.round(x) if method else np.copysign(np.floor(np.abs(x) + 0.5), x)

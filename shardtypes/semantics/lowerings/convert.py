@@ -104,13 +104,14 @@ def _of_items(items: Sequence[Any]) -> Array:
 
 def constant(value: complex, shape: Sequence[Dim], dtype: str) -> Array:
     """An array of one number."""
-    number = Array((), dtype, value=Simulated.everywhere(value))
+    number = Array((), dtype, value=Simulated.everywhere(held(np.asarray(value), dtype)))
     return broadcast_in_dim(number, shape=tuple(shape), broadcast_dimensions=())
 
 
 def like(value: complex, array: Array) -> Array:
     """A number as an array of rank 0, of another array's dtype."""
-    return Array((), array.dtype, array.weak, value=Simulated.everywhere(value))
+    numbers = np.asarray(value) if array.dtype is None else held(np.asarray(value), array.dtype)
+    return Array((), array.dtype, array.weak, value=Simulated.everywhere(numbers))
 
 
 def cast(array: Array, dtype: str) -> Array:

@@ -1,0 +1,8 @@
+"""A call, or a few, for every public function that is a lowering."""
+
+from __future__ import annotations
+
+from tests.semantics.calls import arrays, entries
+from tests.semantics.calls.uncompared import UNCOMPARED as UNCOMPARED
+
+CALLS = [call for room in (entries, arrays) for call in room.CALLS]

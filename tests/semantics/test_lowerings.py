@@ -1,0 +1,48 @@
+"""Every public function against JAX: shapes, dtypes, numbers and gradients; and that every registered name is."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from shardtypes.semantics.lowerings import LOWERINGS
+from tests.semantics.call import Call, Outcome, here, in_jax
+from tests.semantics.calls import CALLS, UNCOMPARED
+
+pytestmark = pytest.mark.once  # what lowerings compute does not change with JAX
+
+_TOGETHER = 40
+GROUPS = [CALLS[k : k + _TOGETHER] for k in range(0, len(CALLS), _TOGETHER)]
+
+
+@functools.cache
+def truths(group: int) -> list[Outcome]:
+    return in_jax(GROUPS[group])
+
+
+def test_every_registered_name_is_compared_or_has_a_reason() -> None:
+    compared = {call.name for call in CALLS}
+    assert set(LOWERINGS) - compared - set(UNCOMPARED) == set()
+    assert compared - set(LOWERINGS) == set()
+    assert set(UNCOMPARED) - set(LOWERINGS) == set()
+    assert compared & set(UNCOMPARED) == set()
+
+
+@pytest.mark.parametrize("place", range(len(CALLS)), ids=[f"{k}-{call}" for k, call in enumerate(CALLS)])
+def test_it_gives_what_jax_gives(place: int) -> None:
+    group, at = divmod(place, _TOGETHER)
+    call, truth = CALLS[place], truths(group)[at]
+    assert_same(call, here(call), truth)
+
+
+def assert_same(call: Call, found: Outcome, truth: Outcome) -> None:
+    assert found.types == truth.types
+    if call.random:
+        return
+    for one, wanted in zip(found.values, truth.values, strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=call.close, atol=call.close)
+    assert len(found.gradients) == len(truth.gradients)
+    for one, wanted in zip(found.gradients, truth.gradients, strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=10 * call.close, atol=10 * call.close, err_msg="gradient")
