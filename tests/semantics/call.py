@@ -59,6 +59,13 @@ def resolved(name: str) -> Any:
     raise ModuleNotFoundError(name)
 
 
+@dataclass(frozen=True)
+class Function:
+    """A public function as an argument: JAX's there, ours here."""
+
+    name: str
+
+
 def numbers(shape: Sequence[int] | int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> np.ndarray:
     """Floats that are always the same."""
     return np.random.default_rng(seed).uniform(low, high, shape)
@@ -132,10 +139,14 @@ def _types(call: Call) -> list[tuple[tuple[int, ...], str]]:
 
 def _called(call: Call, given: Sequence[jax.Array]) -> list[jax.Array]:
     args, kwargs = _with(call, given)
-    args, kwargs = jax.tree.map(
-        lambda leaf: jax.numpy.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, (args, kwargs)
-    )
+    args, kwargs = jax.tree.map(_in_jax, (args, kwargs))
     return [jax.numpy.asarray(leaf) for leaf in jax.tree.leaves(call.function(*args, **kwargs))]
+
+
+def _in_jax(leaf: Any) -> Any:
+    if isinstance(leaf, Function):
+        return resolved(leaf.name)
+    return jax.numpy.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def _run(call: Call, given: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
@@ -172,6 +183,8 @@ def _as_array(leaf: Any) -> Array:
 
 
 def _plain(leaf: Any) -> Any:
+    if isinstance(leaf, Function):
+        return LOWERINGS[leaf.name]
     return _as_array(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 

@@ -190,6 +190,11 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return (int(shape),)
 
 
+def sizes_of(array: Array) -> tuple[int, ...]:
+    """The sizes, which are numbers where functions are evaluated."""
+    return tuple(size for size in array.dims if isinstance(size, int))
+
+
 def int_of(x: Any) -> int:
     """A Python int that an argument stands for. Raises Unsupported for one that differs between devices."""
     if isinstance(x, Array):

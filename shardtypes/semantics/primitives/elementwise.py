@@ -267,6 +267,15 @@ population_count: Primitive = elementwise("population_count", lambda x: special.
 clz: Primitive = elementwise("clz", lambda x: special.leading_zeros(x), CURVED)
 
 
+exponent: Primitive = elementwise(
+    "exponent",
+    lambda x: np.frexp(x)[1].astype(np.int32),
+    Values(degrees=(None,)),
+    dtype=lambda operands, params: ["int32"],
+)
+"""The power of two of ``frexp``."""
+
+
 def _converted(x: Any, new_dtype: str) -> Any:
     """Casts between kinds of numbers; all floats are held in double precision."""
     return special.held(x, new_dtype)
@@ -393,6 +402,9 @@ def _gamma_density(a: Array, x: Array) -> Array:
     """``x**(a - 1) exp(-x) / Γ(a)``."""
     power = mul(sub(a, number(1.0, a)), log(x))
     return exp(sub(sub(power, x), lgamma(a)))
+
+
+gcd: Primitive = elementwise("gcd", lambda x, y: np.gcd(x, y), Values(degrees=(1, 1), together=True))
 
 
 igamma: Primitive = elementwise(
