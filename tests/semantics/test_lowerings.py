@@ -10,6 +10,7 @@ import pytest
 from shardtypes.semantics.lowerings import LOWERINGS
 from tests.semantics.call import Call, Outcome, here, in_jax
 from tests.semantics.calls import CALLS, UNCOMPARED
+from tests.semantics.public import REASONS, missing, public_functions
 
 pytestmark = pytest.mark.once  # what lowerings compute does not change with JAX
 
@@ -46,3 +47,9 @@ def assert_same(call: Call, found: Outcome, truth: Outcome) -> None:
     assert len(found.gradients) == len(truth.gradients)
     for one, wanted in zip(found.gradients, truth.gradients, strict=True):
         np.testing.assert_allclose(one, wanted, rtol=10 * call.close, atol=10 * call.close, err_msg="gradient")
+
+
+def test_every_public_function_is_a_lowering_or_has_a_reason() -> None:
+    assert missing() == []
+    assert set(REASONS) & set(LOWERINGS) == set()
+    assert set(REASONS) - public_functions() == set()

@@ -141,4 +141,23 @@ _RANDOM = [
     Call("jax.random.randint", (_KEY, (3,), 0, 5), random=True),
     Call("jax.random.truncated_normal", (_KEY, -1.0, 1.0, (3,)), random=True),
 ]
-CALLS = [*_CREATION, *_SHAPES, *_REDUCTIONS, *_PRODUCTS, *_POSITIONS, *_RANDOM]
+_SAMPLES = [
+    *(Call(f"jax.random.{name}", (_KEY, (3, 4)), random=True) for name in "cauchy laplace logistic maxwell".split()),
+    *(Call(f"jax.random.{name}", (_KEY, (3, 4)), random=True) for name in ("rademacher",)),
+    *(
+        Call(f"jax.random.{name}", (_KEY, 2.5, (3, 4)), random=True, smooth=False)
+        for name in "lognormal rayleigh pareto gamma loggamma poisson chisquare t wald generalized_normal".split()
+    ),
+    *(
+        Call(f"jax.random.{name}", (_KEY, 2.5, 1.5, (3, 4)), random=True, smooth=False)
+        for name in "weibull_min beta f double_sided_maxwell".split()
+    ),
+    Call("jax.random.binomial", (_KEY, 9.0, 0.5, (3, 4)), random=True, smooth=False),
+    Call("jax.random.geometric", (_KEY, 0.5, (3, 4)), random=True, smooth=False),
+    Call("jax.random.triangular", (_KEY, 0.0, 1.0, 3.0, (3, 4)), random=True, smooth=False),
+    Call("jax.random.dirichlet", (_KEY, np.ones(3), (4,)), random=True, smooth=False),
+    Call("jax.random.multivariate_normal", (_KEY, np.ones(4), SQUARE @ SQUARE.T), random=True, smooth=False),
+    Call("jax.random.ball", (_KEY, 3, 2, (4,)), random=True),
+    Call("jax.random.orthogonal", (_KEY, 3, (4,)), random=True),
+]
+CALLS = [*_SAMPLES, *_CREATION, *_SHAPES, *_REDUCTIONS, *_PRODUCTS, *_POSITIONS, *_RANDOM]
