@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.semantics.calls import arrays, distributions, entries, linalg, numpy, special, transforms
+from tests.semantics.calls import arrays, distributions, entries, linalg, losses, numpy, special, transforms
 from tests.semantics.calls.uncompared import UNCOMPARED as UNCOMPARED
 
-CALLS = [call for room in (entries, arrays, numpy, special, linalg, distributions, transforms) for call in room.CALLS]
+ROOMS = (entries, arrays, numpy, special, linalg, distributions, transforms, losses)
+CALLS = [call for room in ROOMS for call in room.CALLS]
