@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 
+import jax
 import numpy as np
 import pytest
 
-from shardtypes.semantics.lowerings import LOWERINGS
-from tests.semantics.call import Call, Outcome, here, in_jax
+from shardtypes.semantics.lowerings import LOWERINGS, Unsupported
+from shardtypes.semantics.lowerings.convert import asarray
+from shardtypes.semantics.lowerings.indexing import At
+from shardtypes.semantics.primitive import evaluation
+from tests.semantics.call import Call, Outcome, here, in_jax, numbers
 from tests.semantics.calls import CALLS, UNCOMPARED
 from tests.semantics.public import REASONS, missing, public_functions
 
@@ -53,3 +57,35 @@ def test_every_public_function_is_a_lowering_or_has_a_reason() -> None:
     assert missing() == []
     assert set(REASONS) & set(LOWERINGS) == set()
     assert set(REASONS) - public_functions() == set()
+
+
+@pytest.mark.parametrize("kind", ["set", "add", "multiply", "max"])
+def test_updates_out_of_range_write_nothing(kind: str) -> None:
+    x, rows, columns = numbers((3, 4)), np.asarray([0, 7, -1, -9, 2]), np.asarray([3, 0, 9, 1, -1])
+    new = numbers((5,), seed=1)
+    with jax.enable_x64(True):
+        expected = getattr(jax.numpy.asarray(x).at[rows, columns], kind)(new)
+    with evaluation():
+        found = getattr(At(asarray(x))[rows, columns], kind)(asarray(new))
+    np.testing.assert_allclose(found.numbers(), expected)
+
+
+X = asarray(numbers((3, 4)))
+BEYOND = {
+    "jax.numpy.unique": (X,),
+    "jax.numpy.nonzero": (X,),
+    "jax.ops.segment_max": (X, asarray(np.asarray([0, 1, 1]))),
+    "jax.numpy.roots": (X[0],),
+    "jax.numpy.gradient": (X, asarray(numbers((3, 4)))),
+    "jax.scipy.special.zeta": (X,),
+    "jax.scipy.special.dawsn": (X * 1j,),
+    "jax.lax.reduce": (X, 0.0, max, (0,)),
+    "jax.numpy.linalg.lstsq": (X, X, 0.1),
+}
+
+
+def test_what_a_lowering_does_not_cover_is_said() -> None:
+    with evaluation():
+        for name, arguments in BEYOND.items():
+            with pytest.raises(Unsupported, match=r"\w+ \w+"):
+                LOWERINGS[name](*arguments)
