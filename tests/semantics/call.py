@@ -152,9 +152,14 @@ def _in_jax(leaf: Any) -> Any:
 def _run(call: Call, given: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
     if not call.smooth or not given:
         return _called(call, given), []
-    values, pull = jax.vjp(lambda arrays: [x for x in _called(call, arrays) if x.dtype.kind in "fc"], given)
-    (gradients,) = pull([jax.numpy.asarray(_cotangent(x.shape, x.dtype.name, i)) for i, x in enumerate(values)])
-    return _called(call, given), gradients
+
+    def floats_of(arrays: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
+        found = _called(call, arrays)
+        return [x for x in found if x.dtype.kind in "fc"], found
+
+    smooth, pull, values = jax.vjp(floats_of, given, has_aux=True)
+    (gradients,) = pull([jax.numpy.asarray(_cotangent(x.shape, x.dtype.name, i)) for i, x in enumerate(smooth)])
+    return values, gradients
 
 
 def here(call: Call) -> Outcome:

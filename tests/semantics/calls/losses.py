@@ -28,7 +28,7 @@ CALLS = [
     *both("sigmoid_binary_cross_entropy sigmoid_focal_loss", _SCORES, _SHARES),
     *both("softmax_cross_entropy", _SCORES, _SHARES, 0),
     *both("softmax_cross_entropy_with_integer_labels", _SCORES, _LABELS),
-    *both("kl_divergence convex_kl_divergence generalized_kl_divergence", np.log(_SHARES), _SHARES[::-1]),
+    *both("kl_divergence generalized_kl_divergence", np.log(_SHARES), _SHARES[::-1]),
     *both("smooth_labels", _SHARES, 0.1),
     *both("hinge_loss", _SCORES, _SIGNS, smooth=False),
     *each(_L, "perceptron_loss", _SCORES, _SIGNS, smooth=False),

@@ -7,6 +7,7 @@ _PLACEMENT = "gives what it is given; its arguments are meshes or devices"
 _INITIALIZER = "gives a function; tests/evaluation calls those that programs use"
 _REMOVED = "no longer in JAX, or not yet in its oldest release that is tested"
 
+_DEPRECATED = "warns; it is generalized_kl_divergence, which is compared"
 _PLACED = """jax.lax.with_sharding_constraint jax.block_until_ready jax.device_get jax.device_put jax.reshard
 jax.sharding.reshard jax.ad_checkpoint.checkpoint_name jax.lax.optimization_barrier""".split()
 
@@ -19,6 +20,8 @@ UNCOMPARED: dict[str, str] = {
     **dict.fromkeys(_PLACED, _PLACEMENT),
     "jax.lax.conv_dimension_numbers": "gives no array; conv_general_dilated reads the same numbers",
     "jax.numpy.trim_zeros": "its size depends on numbers, so JAX cannot compile it",
+    "optax.convex_kl_divergence": _DEPRECATED,
+    "optax.losses.convex_kl_divergence": _DEPRECATED,
     "jax.lax.eye": _REMOVED,
     "jax.lax.zeros_like_array": _REMOVED,
     "jax.numpy.row_stack": _REMOVED,
