@@ -13,8 +13,8 @@ from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import zeros_like
-from shardtypes.semantics.lowerings.elementwise import one_hot, where
-from shardtypes.semantics.lowerings.reductions import log_softmax, sum_
+from shardtypes.semantics.lowerings.elementwise import where
+from shardtypes.semantics.lowerings.reductions import sum_
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.trees import flatten, map_leaves
 
@@ -161,34 +161,6 @@ def apply_updates(params: Any, updates: Any) -> Any:
     return map_leaves(
         lambda p, u: None if p is None else cast(asarray(p + u), asarray(p).dtype or "float32"), params, updates
     )
-
-
-# --- losses -----------------------------------------------------------------------------------------------------------
-
-
-@provide("optax.softmax_cross_entropy_with_integer_labels")
-@provide("optax.losses.softmax_cross_entropy_with_integer_labels")
-def integer_cross_entropy(logits: Any, labels: Any, **options: Any) -> Array:
-    scores = asarray(logits)
-    chosen = one_hot(labels, int(scores.dims[-1]), dtype=scores.dtype)  # type: ignore[arg-type]  # a number
-    return e.neg(sum_(log_softmax(scores) * chosen, axis=-1))
-
-
-@provide("optax.softmax_cross_entropy")
-@provide("optax.losses.softmax_cross_entropy")
-def cross_entropy(logits: Any, labels: Any = None, **options: Any) -> Array:
-    return e.neg(sum_(asarray(labels) * log_softmax(logits), axis=-1))
-
-
-@provide("optax.l2_loss")
-def l2_loss(predictions: Any, targets: Any = None) -> Array:
-    difference = asarray(predictions) if targets is None else predictions - targets
-    return e.mul(asarray(0.5), e.square(asarray(difference)))
-
-
-@provide("optax.squared_error")
-def squared_error(predictions: Any, targets: Any = None) -> Array:
-    return e.mul(asarray(2.0), l2_loss(predictions, targets))
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------

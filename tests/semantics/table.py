@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import jax.scipy
 import numpy as np
 from hypothesis import strategies as st
 from jax import lax
 
 from shardtypes.semantics.primitive import Primitive
-from shardtypes.semantics.primitives import contractions, elementwise, reductions, structure
+from shardtypes.semantics.primitives import contractions, elementwise, fft, linalg, reductions, special, structure
 
 Drawn = tuple[list[np.ndarray], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """``smooth`` tells that a gradient is compared, too; ``shardable`` that relations are."""
+    """``smooth`` tells that a gradient is compared, too. Without ``compared`` only relations are held against numbers:
+    the calls of its lowering compare the primitive with JAX, where one compilation serves many."""
 
     primitive: Primitive
     function: Callable[..., Any]
     drawn: st.SearchStrategy[Drawn]
     smooth: bool = True
-    name: str = field(default="")
+    compared: bool = True
 
 
 sides = st.integers(1, 4)
@@ -343,4 +346,64 @@ CONTRACTIONS = [
     ),
 ]
 
-ROWS = [*ELEMENTWISE, *REDUCTIONS, *STRUCTURE, *CONTRACTIONS]
+
+@st.composite
+def matrices(draw: st.DrawFn, symmetric: bool = False, **params: Any) -> Drawn:
+    """A stack of matrices that are far from singular, as sums over devices must be, too."""
+    batch = draw(st.sampled_from(((), (2,))))
+    size = draw(st.sampled_from((2, 4)))
+    x = draw(numbers((*batch, size, size), -0.2, 0.2)) + np.eye(size)
+    return [x @ np.swapaxes(x, -1, -2) if symmetric else x], dict(params)
+
+
+@st.composite
+def equations(draw: st.DrawFn) -> Drawn:
+    (x,), _ = draw(matrices())
+    return [x, draw(numbers((*x.shape[:-1], draw(st.sampled_from((1, 2))))))], {}
+
+
+def with_sign(x: Any) -> Any:
+    return tuple(jnp.linalg.slogdet(x))
+
+
+_FULL: dict[str, Any] = {"full_matrices": False}
+MATRICES = [
+    Row(linalg.inverse, jnp.linalg.inv, matrices()),
+    Row(linalg.solve, jnp.linalg.solve, equations()),
+    Row(linalg.determinant, jnp.linalg.det, matrices()),
+    Row(linalg.slogdet, with_sign, matrices(), smooth=False),
+    Row(linalg.cholesky, lambda x, symmetrize: jnp.linalg.cholesky(x), matrices(True, symmetrize=True)),
+    Row(linalg.eigh, lambda x: tuple(jnp.linalg.eigh(x)), matrices(True), smooth=False),
+    Row(linalg.qr, lambda x, mode: tuple(jnp.linalg.qr(x, mode)), matrices(mode="reduced"), smooth=False),
+    Row(linalg.svd, lambda x, full_matrices: tuple(jnp.linalg.svd(x, False)), matrices(**_FULL), smooth=False),
+    Row(linalg.lu, lambda x: tuple(jax.scipy.linalg.lu_factor(x)), matrices(), smooth=False),
+]
+SPECIAL = [
+    replace(of_entries(primitive, getattr(jax.scipy.special, name), low=0.2, smooth=False), compared=False)
+    for primitive, name in (
+        (special.log_ndtr, "log_ndtr"),
+        (special.erfcx, "erfcx"),
+        (special.spence, "spence"),
+        (special.expi, "expi"),
+        (special.dawsn, "dawsn"),
+        (special.fresnel_sine, "fresnel"),
+        (special.fresnel_cosine, "fresnel"),
+        (special.sine_integral, "sici"),
+        (special.cosine_integral, "sici"),
+    )
+]
+
+
+@st.composite
+def complex_numbers(draw: st.DrawFn) -> Drawn:
+    shape = draw(st.sampled_from(((4,), (2, 4), (4, 6))))
+    axes = (draw(st.integers(0, len(shape) - 1)),)
+    return [draw(numbers(shape)) + 1j * draw(numbers(shape))], {"axes": axes, "inverse": draw(st.booleans())}
+
+
+def transformed(x: Any, axes: Any, inverse: bool) -> Any:
+    return (jnp.fft.ifftn if inverse else jnp.fft.fftn)(x, axes=axes)
+
+
+TRANSFORMS = [Row(fft.fft, transformed, complex_numbers(), smooth=False)]
+ROWS = [*TRANSFORMS, *ELEMENTWISE, *REDUCTIONS, *STRUCTURE, *CONTRACTIONS, *MATRICES, *SPECIAL]

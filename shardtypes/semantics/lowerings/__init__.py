@@ -6,25 +6,51 @@ A function that stands here has every reading. Importing this package registers 
 from __future__ import annotations
 
 from shardtypes.semantics.lowerings import (
+    calculus,
     collectives,
     contractions,
+    convolutions,
     creation,
+    distributions,
     einops,
     elementwise,
+    fft,
+    floats,
     indexing,
     joining,
     lax,
+    layout,
+    linalg,
+    losses,
     nn,
     operators,
     random,
     reductions,
+    samplers,
+    segments,
+    selection,
     shapes,
+    special,
+    statistics,
 )
 from shardtypes.semantics.lowerings.registry import LOWERINGS as LOWERINGS
 from shardtypes.semantics.lowerings.registry import Unsupported as Unsupported
 
 # importing a room registers its functions
 _ROOMS = (
+    calculus,
+    floats,
+    layout,
+    selection,
+    convolutions,
+    distributions,
+    fft,
+    losses,
+    samplers,
+    segments,
+    linalg,
+    special,
+    statistics,
     collectives,
     contractions,
     creation,

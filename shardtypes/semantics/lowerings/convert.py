@@ -110,8 +110,8 @@ def constant(value: complex, shape: Sequence[Dim], dtype: str) -> Array:
 
 def like(value: complex, array: Array) -> Array:
     """A number as an array of rank 0, of another array's dtype."""
-    number = np.asarray(value) if array.dtype is None else held(np.asarray(value), array.dtype)
-    return Array((), array.dtype, array.weak, value=Simulated.everywhere(number))
+    numbers = np.asarray(value) if array.dtype is None else held(np.asarray(value), array.dtype)
+    return Array((), array.dtype, array.weak, value=Simulated.everywhere(numbers))
 
 
 def cast(array: Array, dtype: str) -> Array:
@@ -188,6 +188,11 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     if isinstance(shape, (tuple, list)):
         return tuple(int(size) for size in shape)
     return (int(shape),)
+
+
+def sizes_of(array: Array) -> tuple[int, ...]:
+    """The sizes, which are numbers where functions are evaluated."""
+    return tuple(size for size in array.dims if isinstance(size, int))
 
 
 def int_of(x: Any) -> int:

@@ -15,7 +15,7 @@ from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, ravel
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import indexing as p
-from shardtypes.semantics.primitives.structure import reshape
+from shardtypes.semantics.primitives.structure import pad, reshape, slice_
 
 _JNP = "jax.numpy"
 
@@ -71,7 +71,35 @@ def _of_mask(mask: Any) -> list[Any]:
     return list(np.nonzero(np.asarray(mask)))
 
 
-def _parse(array: Array, index: Any, clamp: bool = True) -> _Parsed:
+def _in_range(positions: Array, size: int) -> Array:
+    """Positions as JAX reads them: negative ones from the end, those beyond it at the end."""
+    return clip(_from_start(positions, size), 0, size - 1)
+
+
+def _behind(positions: Array, size: int) -> Array:
+    """Positions as JAX writes them: those out of range write nothing, so they are put behind the last one."""
+    whole = _from_start(positions, size)
+    inside = e.and_(e.ge(whole, like(0, whole)), e.lt(whole, like(size, whole)))
+    return e.select_n(inside, like(size, whole), whole, cases=2)
+
+
+def _any_outside(positions: Array, size: int) -> bool:
+    """Whether numbers show a position that is out of range."""
+    if positions.value is None:
+        return False
+    parts = [np.asarray(part) for part in positions.value.parts]
+    return any(bool(np.any((part < -size) | (part >= size))) for part in parts)
+
+
+def _from_start(positions: Array, size: int) -> Array:
+    if not dtypes.is_kind(positions.dtype, "signed", "unsigned"):
+        raise TypeError(f"an array of {positions.dtype} is no index")
+    whole = cast(positions, "int32")
+    return e.select_n(e.lt(whole, like(0, whole)), whole, e.add(whole, like(size, whole)), cases=2)
+
+
+def _parse(array: Array, index: Any, place: Callable[[Array, int], Array] = _in_range) -> _Parsed:
+    """An index of an array; ``place`` says where positions that are out of range are."""
     entries: list[Any] = []
     arrays: list[Array] = []
     k = 0
@@ -87,17 +115,8 @@ def _parse(array: Array, index: Any, clamp: bool = True) -> _Parsed:
             entries.append(axis_of(one, size))
         else:
             entries.append((len(arrays),))
-            arrays.append(_in_range(asarray(one), size))
+            arrays.append(place(asarray(one), size))
     return _laid_out(array, entries, arrays)
-
-
-def _in_range(positions: Array, size: int) -> Array:
-    """Positions as JAX reads them: negative ones from the end, those beyond it at the end."""
-    if not dtypes.is_kind(positions.dtype, "signed", "unsigned"):
-        raise TypeError(f"an array of {positions.dtype} is no index")
-    whole = cast(positions, "int32")
-    wrapped = e.select_n(e.lt(whole, like(0, whole)), whole, e.add(whole, like(size, whole)), cases=2)
-    return clip(wrapped, 0, size - 1)
 
 
 def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> _Parsed:
@@ -136,6 +155,12 @@ def indexed(array: Array, index: Any) -> Array:
     return p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
 
 
+def _noted(positions: Array, size: int, outside: list[bool]) -> Array:
+    """Positions in range, and a note of whether all were."""
+    outside.append(_any_outside(positions, size))
+    return _in_range(positions, size)
+
+
 @dataclass(frozen=True, slots=True)
 class At:
     """``x.at``, and with an index ``x.at[index]``."""
@@ -151,10 +176,26 @@ class At:
         return indexed(self.array, self.index)
 
     def _updated(self, values: ArrayLike, kind: str) -> Array:
-        parsed = _parse(self.array, self.index)
+        outside: list[bool] = []
+        parsed = _parse(self.array, self.index, lambda x, size: _noted(x, size, outside))
         new = cast(asarray(values), self.array.dtype or "float32")
+        if any(outside):
+            return self._dropping(new, kind)
+        return self._written(self.array, parsed, new, kind)
+
+    def _dropping(self, new: Array, kind: str) -> Array:
+        """The update of an array that is longer by one where positions are: what is out of range goes there."""
+        parsed = _parse(self.array, self.index, _behind)
+        dims = [part for part in parsed.entries if part is not None]
+        more = [(0, int(isinstance(part, tuple)), 0) for part in dims]
+        more += [(0, 0, 0)] * (self.array.rank - len(more))
+        wide = pad(self.array, like(0, self.array), padding_config=tuple(more))
+        made = self._written(wide, parsed, new, kind)
+        return slice_(made, start_indices=(0,) * made.rank, limit_indices=self.array.dims, strides=None)
+
+    def _written(self, array: Array, parsed: _Parsed, new: Array, kind: str) -> Array:
         return p.update(
-            self.array,
+            array,
             broadcast_to(new, parsed.shape),
             *parsed.arrays,
             index=parsed.entries,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
@@ -95,7 +97,7 @@ def _comparison(primitive: Primitive, name: str) -> None:
     COMPARISONS[name] = compare
 
 
-COMPARISONS: dict[str, object] = {}
+COMPARISONS: dict[str, Callable[[ArrayLike, ArrayLike], Array]] = {}
 for _primitive, _name in (
     (e.eq, "equal"),
     (e.ne, "not_equal"),
@@ -105,6 +107,9 @@ for _primitive, _name in (
     (e.ge, "greater_equal"),
 ):
     _comparison(_primitive, _name)
+
+
+equal = COMPARISONS["equal"]
 
 
 def _bits(primitive: Primitive, *names: str) -> None:

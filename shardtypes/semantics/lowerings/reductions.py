@@ -440,27 +440,6 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Ar
     return [slice_in_dim(found, 0, int(k), axis=dimension), slice_in_dim(where_, 0, int(k), axis=dimension)]
 
 
-@lowering(f"{_JNP}.linalg.norm")
-def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
-    (array,) = inexact(asarray(x))
-    axes = axes_of(axis, array.rank)
-    if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
-        return e.sqrt(widened(r.reduce_sum(e.square(e.abs_(array)), axes=axes), axes, keepdims))
-    if len(axes) != 1:
-        raise Unsupported(f"a norm of order {ord} of matrices")
-    size = e.abs_(array)
-    if ord == float("inf"):
-        return max_(size, axes, keepdims=keepdims)
-    if ord == -float("inf"):
-        return min_(size, axes, keepdims=keepdims)
-    if ord == 0:
-        return sum_(cast(truth(size), array.dtype or "float32"), axes, keepdims=keepdims)
-    if ord == 1:
-        return sum_(size, axes, keepdims=keepdims)
-    total = sum_(e.pow_(size, like(float(ord), size)), axes, keepdims=keepdims)
-    return e.pow_(total, like(1.0 / float(ord), total))
-
-
 @lowering(f"{_JNP}.average")
 def average(
     a: ArrayLike, axis: Any = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False

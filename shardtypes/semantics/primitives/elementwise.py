@@ -77,8 +77,10 @@ def elementwise(
     values: Values | Callable[[Params], Values],
     derivatives: Sequence[Derivative | None] = (),
     dtype: Callable[[Sequence[Array], Params], Sequence[str | None]] | None = None,
+    conjugates: bool = False,
 ) -> Primitive:
-    """Declare a function of each entry, with its derivative by each operand."""
+    """Declare a function of each entry, with its derivative by each operand. One that ``conjugates`` has the cotangent
+    conjugated, as JAX does where a function of complex numbers is linear in real ones only."""
 
     def pull(
         cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
@@ -92,12 +94,24 @@ def elementwise(
             if rule is None:
                 raise NoGradient(name)
             slope: Array = rule(*operands, results[0], **params)
-            found.append(unbroadcast(mul(cotangent, slope), operand))
+            taken = mul(conj(cotangent) if conjugates and _is_complex(cotangent) else cotangent, slope)
+            found.append(unbroadcast(_as_operand(taken, operand), operand))
         return found
 
     return declare(
         name, letters=broadcast_letters, shape=broadcast_shape, values=values, evaluate=evaluate, dtype=dtype, pull=pull
     )
+
+
+def _is_complex(array: Array) -> bool:
+    return (array.dtype or "").startswith("complex")
+
+
+def _as_operand(cotangent: Array, operand: Array) -> Array:
+    """Real numbers have real cotangents, complex ones complex."""
+    if _is_complex(cotangent) == _is_complex(operand):
+        return cotangent
+    return convert_element_type(cotangent, new_dtype=operand.dtype)
 
 
 def _bools(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
@@ -147,10 +161,18 @@ def stop_gradient(x: Array) -> Array:
 
 
 real: Primitive = elementwise("real", lambda x: np.real(x), LINEAR, [_constant(1.0)], dtype=_real)
-imag: Primitive = elementwise("imag", lambda x: np.imag(x), _ADDITIVE, dtype=_real)
-conj: Primitive = elementwise("conj", lambda x: np.conj(x), _ADDITIVE, [_constant(1.0)])
-abs_: Primitive = elementwise("abs", lambda x: np.abs(x), Values(degrees=(1,)), [lambda x, y: sign(x)], dtype=_real)
-sign: Primitive = elementwise("sign", lambda x: np.sign(x), _SCALELESS, [_constant(0.0)])
+imag: Primitive = elementwise("imag", lambda x: np.imag(x), _ADDITIVE, [lambda x, y: number(-1j, x)], dtype=_real)
+conj: Primitive = elementwise("conj", lambda x: np.conj(x), _ADDITIVE, [_constant(1.0)], conjugates=True)
+abs_: Primitive = elementwise(
+    "abs", lambda x: np.abs(x), Values(degrees=(1,)), [lambda x, y: _direction(x)], dtype=_real
+)
+sign: Primitive = elementwise("sign", lambda x: special.sign(x), _SCALELESS, [_constant(0.0)])
+
+
+def _direction(x: Array) -> Array:
+    return conj(sign(x)) if _is_complex(x) else sign(x)
+
+
 sqrt: Primitive = elementwise(
     "sqrt", lambda x: np.sqrt(x), Values(degrees=(_HALF,), monotone=(1,)), [lambda x, y: div(number(0.5, y), y)]
 )
@@ -231,13 +253,27 @@ digamma: Primitive = elementwise(
 bessel_i0e: Primitive = elementwise(
     "bessel_i0e", lambda x: special.bessel_i0e(x), CURVED, [lambda x, y: sub(bessel_i1e(x), mul(sign(x), y))]
 )
-bessel_i1e: Primitive = elementwise("bessel_i1e", lambda x: special.bessel_i1e(x), CURVED)
+bessel_i1e: Primitive = elementwise(
+    "bessel_i1e",
+    lambda x: special.bessel_i1e(x),
+    CURVED,
+    [lambda x, y: sub(bessel_i0e(x), mul(y, add(sign(x), div(number(1.0, x), x))))],
+)
 is_finite: Primitive = elementwise("is_finite", lambda x: np.isfinite(x), Values(degrees=(0,)), dtype=_bools)
 not_: Primitive = elementwise(
     "not", lambda x: np.logical_not(x) if x.dtype == bool else np.invert(x), Values(degrees=(None,))
 )
 population_count: Primitive = elementwise("population_count", lambda x: special.population_count(x), CURVED)
 clz: Primitive = elementwise("clz", lambda x: special.leading_zeros(x), CURVED)
+
+
+exponent: Primitive = elementwise(
+    "exponent",
+    lambda x: np.frexp(x)[1].astype(np.int32),
+    Values(degrees=(None,)),
+    dtype=lambda operands, params: ["int32"],
+)
+"""The power of two of ``frexp``."""
 
 
 def _converted(x: Any, new_dtype: str) -> Any:
@@ -341,6 +377,7 @@ complex_: Primitive = elementwise(
     "complex",
     lambda x, y: x + 1j * y,
     Values(jointly=JOINT({0, 1})),
+    [lambda x, y, out: number(1.0, out), lambda x, y, out: number(1j, out)],
     dtype=lambda operands, params: [{"float32": "complex64", "float64": "complex128"}.get(operands[0].dtype or "")],
 )
 eq: Primitive = elementwise("eq", lambda x, y: x == y, _QUESTION, dtype=_bools)
@@ -359,9 +396,35 @@ shift_right_arithmetic: Primitive = elementwise(
 shift_right_logical: Primitive = elementwise(
     "shift_right_logical", lambda x, y: special.shifted_right(x, y), Values(degrees=(None, None))
 )
-igamma: Primitive = elementwise("igamma", lambda a, x: special.igamma(a, x), Values(degrees=(None, None)))
-igammac: Primitive = elementwise("igammac", lambda a, x: special.igammac(a, x), Values(degrees=(None, None)))
-zeta: Primitive = elementwise("zeta", lambda x, q: special.zeta(x, q), Values(degrees=(None, None)))
+
+
+def _gamma_density(a: Array, x: Array) -> Array:
+    """``x**(a - 1) exp(-x) / Γ(a)``."""
+    power = mul(sub(a, number(1.0, a)), log(x))
+    return exp(sub(sub(power, x), lgamma(a)))
+
+
+gcd: Primitive = elementwise("gcd", lambda x, y: np.gcd(x, y), Values(degrees=(1, 1), together=True))
+
+
+igamma: Primitive = elementwise(
+    "igamma",
+    lambda a, x: special.igamma(a, x),
+    Values(degrees=(None, None)),
+    [None, lambda a, x, out: _gamma_density(a, x)],
+)
+igammac: Primitive = elementwise(
+    "igammac",
+    lambda a, x: special.igammac(a, x),
+    Values(degrees=(None, None)),
+    [None, lambda a, x, out: neg(_gamma_density(a, x))],
+)
+zeta: Primitive = elementwise(
+    "zeta",
+    lambda x, q: special.zeta(x, q),
+    Values(degrees=(None, None)),
+    [None, lambda x, q, out: neg(mul(x, zeta(add(x, number(1.0, x)), q)))],
+)
 polygamma: Primitive = elementwise(
     "polygamma",
     lambda m, x: special.polygamma(m, x),
@@ -372,8 +435,20 @@ special_trunc: Primitive = elementwise("trunc", lambda x: np.trunc(x), GROWING, 
 
 # --- three operands ----------------------------------------------------------------------------------------------
 
+
+def _beta_density(a: Array, b: Array, x: Array) -> Array:
+    """``x**(a - 1) (1 - x)**(b - 1) / B(a, b)``."""
+    one = number(1.0, x)
+    powers = add(mul(sub(a, one), log(x)), mul(sub(b, one), log1p(neg(x))))
+    scale = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+    return exp(sub(powers, scale))
+
+
 betainc: Primitive = elementwise(
-    "regularized_incomplete_beta", lambda a, b, x: special.betainc(a, b, x), Values(degrees=(None, None, None))
+    "regularized_incomplete_beta",
+    lambda a, b, x: special.betainc(a, b, x),
+    Values(degrees=(None, None, None)),
+    [None, None, lambda a, b, x, out: _beta_density(a, b, x)],
 )
 
 

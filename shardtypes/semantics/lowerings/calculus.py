@@ -1,0 +1,306 @@
+"""Differences, integrals and interpolation along a dimension."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from shardtypes.lang import dtypes
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axes_of,
+    axis_of,
+    cast,
+    inexact,
+    promoted,
+    sizes_of,
+)
+from shardtypes.semantics.lowerings.creation import zeros
+from shardtypes.semantics.lowerings.elementwise import isnan, where
+from shardtypes.semantics.lowerings.indexing import searchsorted, take
+from shardtypes.semantics.lowerings.joining import concatenate
+from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract
+from shardtypes.semantics.lowerings.reductions import argsort, cumprod, cumsum, sum_
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.shapes import (
+    broadcast_to,
+    common_shape,
+    expand_dims,
+    moveaxis,
+    ravel,
+    reshape,
+    slice_in_dim,
+)
+from shardtypes.semantics.primitives import elementwise as e
+
+_JNP = "jax.numpy"
+
+
+# --- differences ----------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.diff")
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+) -> Array:
+    array = asarray(a)
+    at = axis_of(axis, array.rank)
+    items = [one for one in (_edge(prepend, array, at), array, _edge(append, array, at)) if one is not None]
+    array = concatenate(items, at) if len(items) > 1 else array
+    for _ in range(int(n)):
+        later, earlier = slice_in_dim(array, 1, None, axis=at), slice_in_dim(array, None, -1, axis=at)
+        array = e.ne(later, earlier) if array.dtype == "bool" else e.sub(later, earlier)
+    return array
+
+
+def _edge(given: ArrayLike | None, array: Array, axis: int) -> Array | None:
+    """What is put before or after; a number is one entry along the dimension."""
+    if given is None:
+        return None
+    edge = asarray(given)
+    if edge.rank:
+        return edge
+    return broadcast_to(edge, [1 if k == axis else size for k, size in enumerate(sizes_of(array))])
+
+
+@lowering(f"{_JNP}.ediff1d")
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
+    array = ravel(ary)
+    items = [to_begin, diff(array), to_end]
+    return concatenate([cast(ravel(item), array.dtype or "") for item in items if item is not None])
+
+
+@lowering(f"{_JNP}.gradient")
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Any = None, edge_order: int | None = None) -> Any:
+    if edge_order is not None:
+        raise Unsupported("a gradient with edge_order")
+    (array,) = inexact(asarray(f))
+    axes = axes_of(axis, array.rank)
+    if len(varargs) not in (0, 1, len(axes)):
+        raise TypeError("Invalid number of spacing arguments")
+    spacings = [asarray(one) for one in varargs] * (len(axes) if len(varargs) == 1 else 1) or [asarray(1.0)] * len(axes)
+    found = [_slope(array, spacing, at) for spacing, at in zip(spacings, axes, strict=True)]
+    return found[0] if len(found) == 1 and not isinstance(axis, (tuple, list)) else found
+
+
+def _slope(array: Array, spacing: Array, axis: int) -> Array:
+    """Central differences inside, one-sided ones at both ends."""
+    if spacing.rank > 1:
+        raise Unsupported("a gradient over a spacing of several dimensions")
+    places = moveaxis(array, axis, -1)
+    steps = diff(places)
+    if spacing.rank:
+        return moveaxis(_uneven(steps, diff(spacing)), -1, axis)
+    middle = divide(e.add(steps[..., 1:], steps[..., :-1]), 2 * spacing)
+    ends = divide(steps, spacing)
+    return moveaxis(concatenate([ends[..., :1], middle, ends[..., -1:]], -1), -1, axis)
+
+
+def _uneven(steps: Array, widths: Array) -> Array:
+    """Each neighbour's slope counts by the distance of the other one."""
+    slopes = divide(steps, widths)
+    left, right = widths[:-1], widths[1:]
+    total = left + right
+    middle = divide(slopes[..., :-1] * right + slopes[..., 1:] * left, total)
+    return concatenate([slopes[..., :1], middle, slopes[..., -1:]], -1)
+
+
+@lowering(f"{_JNP}.unwrap")
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Array:
+    array = asarray(p)
+    if dtypes.is_kind(array.dtype, "signed", "unsigned", "bool"):
+        raise Unsupported("unwrap of whole numbers")
+    at = axis_of(axis, array.rank)
+    half = divide(period, 2)
+    steps = diff(array, axis=at)
+    wrapped = remainder(steps + half, period) - half
+    wrapped = where(e.and_(wrapped == -half, steps > 0), half, wrapped)
+    correction = where(absolute(steps) < (half if discont is None else discont), 0.0, wrapped - steps)
+    first = slice_in_dim(array, 0, 1, axis=at)
+    later = slice_in_dim(array, 1, None, axis=at) + cumsum(correction, axis=at)
+    return concatenate([first, later], at)
+
+
+# --- sums and integrals ---------------------------------------------------------------------------------------------
+
+
+def _spaced(x: ArrayLike | None, dx: ArrayLike, axis: int) -> Any:
+    """The widths of the steps along the last dimension."""
+    if x is None:
+        return dx
+    places = asarray(x)
+    return diff(places if places.rank == 1 else moveaxis(places, axis, -1))
+
+
+@lowering(f"{_JNP}.trapezoid", "jax.scipy.integrate.trapezoid")
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+    (array,) = inexact(asarray(y))
+    heights = moveaxis(array, axis, -1)
+    pairs = e.add(heights[..., 1:], heights[..., :-1])
+    return multiply(0.5, sum_(multiply(pairs, _spaced(x, dx, axis)), axis=-1))
+
+
+def _with_initial(cumulated: Array, axis: int, value: int, wanted: bool) -> Array:
+    if not wanted:
+        return cumulated
+    shape = [1 if k == axis else size for k, size in enumerate(sizes_of(cumulated))]
+    return concatenate([zeros(shape, cumulated.dtype) + value, cumulated], axis)
+
+
+@lowering(f"{_JNP}.cumulative_sum")
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    array = asarray(x)
+    at = 0 if axis is None else axis_of(axis, array.rank)
+    return _with_initial(cumsum(array, at, dtype), at, 0, include_initial)
+
+
+@lowering(f"{_JNP}.cumulative_prod")
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    array = asarray(x)
+    at = 0 if axis is None else axis_of(axis, array.rank)
+    return _with_initial(cumprod(array, at, dtype), at, 1, include_initial)
+
+
+@lowering(f"{_JNP}.nancumsum")
+def nancumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+    return cumsum(where(isnan(a), 0, a), axis, dtype)
+
+
+@lowering(f"{_JNP}.nancumprod")
+def nancumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+    return cumprod(where(isnan(a), 1, a), axis, dtype)
+
+
+# --- interpolation --------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.interp")
+def interp(
+    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: ArrayLike | None = None
+) -> Array:
+    places, known, heights = inexact(asarray(x), asarray(xp), asarray(fp))
+    if period is not None:
+        return _periodic(places, known, heights, period)
+    after = _clipped(searchsorted(known, places, "right"), 1, sizes_of(known)[0] - 1)
+    low, high = take(known, after - 1), take(known, after)
+    width = subtract(high, low)
+    empty = width == 0
+    fraction = divide(subtract(places, low), where(empty, 1, width))
+    start, end = take(heights, after - 1), take(heights, after)
+    inside = where(empty, start, start + fraction * (end - start))
+    return _beyond(places, known, heights, inside, left, right)
+
+
+def _clipped(index: Array, low: int, high: int) -> Array:
+    return e.clamp(*promoted(asarray(low), index, asarray(high)))
+
+
+def _beyond(places: Array, known: Array, heights: Array, inside: Array, left: Any, right: Any) -> Array:
+    """The values outside of the known places: the first and the last one, what is given, or the line's."""
+    if left != "extrapolate":
+        inside = where(places < known[0], heights[0] if left is None else left, inside)
+    if right != "extrapolate":
+        inside = where(places > known[-1], heights[-1] if right is None else right, inside)
+    return inside
+
+
+def _periodic(places: Array, known: Array, heights: Array, period: ArrayLike) -> Array:
+    known, places = remainder(known, period), remainder(places, period)
+    order = argsort(known)
+    known, heights = take(known, order), take(heights, order)
+    known = concatenate([known[-1:] - period, known, known[:1] + period])
+    return interp(places, known, concatenate([heights[-1:], heights, heights[:1]]))
+
+
+# --- vectors --------------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.cross")
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = promoted(moveaxis(a, axisa, -1), moveaxis(b, axisb, -1))
+    sizes = sizes_of(x)[-1], sizes_of(y)[-1]
+    if sizes == (2, 2):
+        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+    if sizes != (3, 3):
+        raise Unsupported("a cross product of two and three components")
+    parts = [x[..., i] * y[..., j] - x[..., j] * y[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return moveaxis(concatenate([expand_dims(part, -1) for part in parts], -1), -1, axisc)
+
+
+@lowering(f"{_JNP}.linalg.cross")
+def linalg_cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    return cross(x1, x2, axis=axis)
+
+
+# --- polynomials ----------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.polyval")
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
+    coefficients, places = promoted(asarray(p), asarray(x))
+    count = sizes_of(coefficients)[0]
+    if not count:
+        return multiply(places, 0)
+    shape = common_shape([coefficients.dims[1:], places.dims])
+    found = broadcast_to(coefficients[0], shape)
+    for k in range(1, count):
+        found = found * places + coefficients[k]
+    return found
+
+
+def _aligned(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
+    """Coefficients of the same number of powers."""
+    from shardtypes.semantics.lowerings.shapes import pad
+
+    arrays = promoted(ravel(a1), ravel(a2))
+    longest = max(sizes_of(array)[0] for array in arrays)
+    return [pad(array, (longest - sizes_of(array)[0], 0)) for array in arrays]
+
+
+@lowering(f"{_JNP}.polyadd")
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    return e.add(*_aligned(a1, a2))
+
+
+@lowering(f"{_JNP}.polysub")
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    return e.sub(*_aligned(a1, a2))
+
+
+@lowering(f"{_JNP}.polyder")
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    (array,) = inexact(asarray(p))
+    for _ in range(int(m)):
+        count = sizes_of(array)[0]
+        array = array[:-1] * asarray([float(count - 1 - k) for k in range(count - 1)])
+    return array
+
+
+@lowering(f"{_JNP}.polyint")
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
+    (array,) = inexact(asarray(p))
+    added = ravel(asarray(0.0 if k is None else k))
+    for step in range(int(m)):
+        count = sizes_of(array)[0]
+        array = array / asarray([float(count - place) for place in range(count)])
+        last = added[step if sizes_of(added)[0] > 1 else 0]
+        array = concatenate([array, reshape(last, (1,))])
+    return array
+
+
+@lowering(f"{_JNP}.vander")
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
+    array = asarray(x)
+    count = sizes_of(array)[0] if N is None else int(N)
+    powers = range(count) if increasing else range(count - 1, -1, -1)
+    return concatenate([expand_dims(e.integer_pow(array, y=power), -1) for power in powers], -1)

@@ -1,0 +1,172 @@
+"""The parts of numbers, and whole numbers' divisors."""
+
+from __future__ import annotations
+
+import math
+
+from shardtypes.lang import dtypes
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, constant, inexact, like, promoted
+from shardtypes.semantics.lowerings.elementwise import isinf, isnan, truth, where
+from shardtypes.semantics.lowerings.operators import absolute, divide, equal, floor_divide, multiply
+from shardtypes.semantics.lowerings.reductions import all_
+from shardtypes.semantics.lowerings.registry import lowering
+from shardtypes.semantics.primitives import elementwise as e
+
+_JNP = "jax.numpy"
+
+
+@lowering(f"{_JNP}.angle")
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    (array,) = inexact(asarray(z))
+    if dtypes.is_kind(array.dtype, "complex"):
+        found = e.atan2(e.imag(array), e.real(array))
+    else:
+        zero = like(0.0, array)
+        found = where(e.lt(array, zero), like(math.pi, array), zero)
+    return multiply(found, 180 / math.pi) if deg else found
+
+
+@lowering(f"{_JNP}.bitwise_count")
+def bitwise_count(x: ArrayLike) -> Array:
+    return cast(e.population_count(asarray(x)), "uint8")
+
+
+@lowering(f"{_JNP}.fmax")
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The larger one; a number rather than NaN."""
+    a, b = promoted(asarray(x1), asarray(x2))
+    return where(e.or_(e.gt(a, b), isnan(b)), a, b)
+
+
+@lowering(f"{_JNP}.fmin")
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
+    a, b = promoted(asarray(x1), asarray(x2))
+    return where(e.or_(e.lt(a, b), isnan(b)), a, b)
+
+
+@lowering(f"{_JNP}.logaddexp2")
+def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
+    a, b = inexact(asarray(x1), asarray(x2))
+    less = e.exp2(e.neg(e.abs_(e.sub(a, b))))
+    return e.add(e.max_(a, b), divide(e.log1p(less), math.log(2)))
+
+
+@lowering(f"{_JNP}.modf")
+def modf(x: ArrayLike) -> tuple[Array, Array]:
+    (array,) = inexact(asarray(x))
+    whole = e.special_trunc(array)
+    return e.sub(array, whole), whole
+
+
+@lowering(f"{_JNP}.frexp")
+def frexp(x: ArrayLike) -> tuple[Array, Array]:
+    """A fraction from a half up to one, and a power of two."""
+    (array,) = inexact(asarray(x))
+    power = e.exponent(array)
+    return e.mul(array, e.exp2(e.neg(cast(power, array.dtype or "float32")))), power
+
+
+@lowering(f"{_JNP}.ldexp")
+def ldexp(x1: ArrayLike, x2: ArrayLike) -> Array:
+    (array,) = inexact(asarray(x1))
+    return e.mul(array, e.exp2(cast(asarray(x2), array.dtype or "float32")))
+
+
+@lowering(f"{_JNP}.signbit")
+def signbit(x: ArrayLike) -> Array:
+    """Also of a negative zero."""
+    array = asarray(x)
+    zero = like(0, array)
+    negative = e.lt(array, zero)
+    if not dtypes.is_kind(array.dtype, "floating"):
+        return negative
+    return e.or_(negative, e.and_(e.eq(array, zero), e.lt(e.div(like(1, array), array), zero)))
+
+
+@lowering(f"{_JNP}.isposinf")
+def isposinf(x: ArrayLike) -> Array:
+    (array,) = inexact(asarray(x))
+    return e.eq(array, like(math.inf, array))
+
+
+@lowering(f"{_JNP}.isneginf")
+def isneginf(x: ArrayLike) -> Array:
+    (array,) = inexact(asarray(x))
+    return e.eq(array, like(-math.inf, array))
+
+
+@lowering(f"{_JNP}.iscomplex")
+def iscomplex(x: ArrayLike) -> Array:
+    return e.not_(isreal(x))
+
+
+@lowering(f"{_JNP}.isreal")
+def isreal(x: ArrayLike) -> Array:
+    array = asarray(x)
+    if not iscomplexobj(array):
+        return constant(True, array.dims, "bool")
+    imaginary = e.imag(array)
+    return e.eq(imaginary, like(0, imaginary))
+
+
+@lowering(f"{_JNP}.iscomplexobj")
+def iscomplexobj(x: ArrayLike) -> bool:
+    return bool(dtypes.is_kind(asarray(x).dtype, "complex"))
+
+
+@lowering(f"{_JNP}.isrealobj")
+def isrealobj(x: ArrayLike) -> bool:
+    return not iscomplexobj(x)
+
+
+@lowering(f"{_JNP}.gcd")
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
+    return e.gcd(*promoted(asarray(x1), asarray(x2)))
+
+
+@lowering(f"{_JNP}.lcm")
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
+    a, b = promoted(absolute(x1), absolute(x2))
+    divisor = e.gcd(a, b)
+    safe = where(e.eq(divisor, like(0, divisor)), like(1, divisor), divisor)
+    return e.mul(floor_divide(a, safe), b)
+
+
+@lowering("jax.lax.reciprocal")
+def reciprocal(x: ArrayLike) -> Array:
+    array = asarray(x)
+    return e.div(like(1, array), array)
+
+
+@lowering(f"{_JNP}.allclose")
+def allclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
+    x, y = promoted(asarray(a), asarray(b))
+    near = e.le(absolute(x - y), multiply(absolute(y), rtol) + atol)
+    same = e.or_(near, e.and_(e.eq(x, y), isinf(x)))
+    return all_(e.or_(same, e.and_(isnan(x), isnan(y))) if equal_nan else same)
+
+
+@lowering(f"{_JNP}.array_equal")
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
+    x, y = promoted(asarray(a1), asarray(a2))
+    if x.dims != y.dims:
+        return asarray(False)
+    return all_(e.or_(e.eq(x, y), e.and_(isnan(x), isnan(y))) if equal_nan else e.eq(x, y))
+
+
+@lowering(f"{_JNP}.array_equiv")
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+    return all_(equal(a1, a2))
+
+
+@lowering(f"{_JNP}.isin")
+def isin(
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = ""
+) -> Array:
+    from shardtypes.semantics.lowerings.reductions import any_
+    from shardtypes.semantics.lowerings.shapes import expand_dims, ravel
+
+    x, y = promoted(asarray(element), ravel(test_elements))
+    found = any_(e.eq(expand_dims(x, -1), y), axis=-1)
+    return e.not_(found) if invert else truth(found)

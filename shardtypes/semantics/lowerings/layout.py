@@ -1,0 +1,313 @@
+"""Diagonals, blocks, insertions, positions of triangles and grids, windows of signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.lowerings.contractions import diagonal
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axis_of,
+    cast,
+    dtype_name,
+    int_of,
+    promoted,
+    shape_of,
+    sizes_of,
+)
+from shardtypes.semantics.lowerings.creation import linspace, zeros
+from shardtypes.semantics.lowerings.indexing import At, take
+from shardtypes.semantics.lowerings.joining import concatenate, split
+from shardtypes.semantics.lowerings.operators import power
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.shapes import broadcast_to, expand_dims, moveaxis, ravel, reshape, size_of
+
+_JNP, _LAX = "jax.numpy", "jax.lax"
+
+
+@lowering(f"{_JNP}.shape")
+def shape(a: ArrayLike) -> tuple[Any, ...]:
+    return asarray(a).dims
+
+
+@lowering(f"{_JNP}.ndim")
+def ndim(a: ArrayLike) -> int:
+    return asarray(a).rank
+
+
+@lowering(f"{_JNP}.size")
+def size(a: ArrayLike, axis: int | None = None) -> Any:
+    array = asarray(a)
+    return size_of(array) if axis is None else array.dims[axis_of(axis, array.rank)]
+
+
+@lowering(f"{_JNP}.atleast_3d")
+def atleast_3d(*arys: ArrayLike) -> Any:
+    found = [_three(asarray(x)) for x in arys]
+    return found[0] if len(found) == 1 else found
+
+
+def _three(array: Array) -> Array:
+    added: tuple[int, ...] = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(array.rank, ())
+    return expand_dims(array, added) if added else array
+
+
+@lowering(f"{_JNP}.dstack")
+def dstack(tup: Any, dtype: Any = None) -> Array:
+    return concatenate([_three(asarray(x)) for x in tup], 2, dtype)
+
+
+@lowering(f"{_JNP}.dsplit")
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    return split(ary, indices_or_sections, 2)
+
+
+@lowering(f"{_LAX}.stack")
+def lax_stack(operands: Any, axis: int = 0) -> Array:
+    from shardtypes.semantics.lowerings.joining import stack
+
+    return stack(operands, axis)
+
+
+@lowering(f"{_LAX}.unstack")
+def lax_unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
+    from shardtypes.semantics.lowerings.joining import unstack
+
+    return unstack(x, axis=axis)
+
+
+@lowering(f"{_LAX}.tile")
+def lax_tile(operand: ArrayLike, reps: Any) -> Array:
+    from shardtypes.semantics.lowerings.joining import tile
+
+    return tile(operand, reps)
+
+
+@lowering(f"{_LAX}.broadcast_to_rank")
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    array = asarray(x)
+    return expand_dims(array, tuple(range(rank - array.rank))) if rank > array.rank else array
+
+
+@lowering(f"{_JNP}.block")
+def block(arrays: Any) -> Array:
+    """Nested lists of blocks: the innermost are joined along the last dimension, their lists along the one before."""
+    found, _ = _block(arrays, _depth(arrays))
+    return found
+
+
+def _depth(arrays: Any) -> int:
+    return 1 + max(_depth(one) for one in arrays) if isinstance(arrays, list) else 0
+
+
+def _block(arrays: Any, depth: int) -> tuple[Array, int]:
+    if not isinstance(arrays, list):
+        array = asarray(arrays)
+        rank = max(array.rank, depth, 1)
+        return (expand_dims(array, tuple(range(rank - array.rank))) if rank > array.rank else array), 0
+    made = [_block(one, depth) for one in arrays]
+    level = 1 + max(below for _, below in made)
+    return concatenate([one for one, _ in made], -level), level
+
+
+# --- diagonals ------------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.diag")
+def diag(v: ArrayLike, k: int = 0) -> Array:
+    array = asarray(v)
+    if array.rank == 2:
+        return diagonal(array, k)
+    if array.rank != 1:
+        raise ValueError("diag input must be 1d or 2d")
+    return diagflat(array, k)
+
+
+@lowering(f"{_JNP}.diagflat")
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
+    array = ravel(v)
+    count = size_of(array)
+    side = count + abs(k)
+    rows = np.arange(count) + max(-k, 0)
+    return At(zeros((side, side), array.dtype), (rows, rows + k)).set(array)
+
+
+@lowering(f"{_JNP}.fill_diagonal")
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
+    array = asarray(a)
+    if wrap or inplace:
+        raise Unsupported("fill_diagonal in place, or wrapped")
+    places = np.arange(min(sizes_of(array)))
+    new = ravel(val)
+    new = take(new, places % size_of(new))
+    return At(array, (places,) * array.rank).set(new)
+
+
+# --- insertions -----------------------------------------------------------------------------------------------------
+
+
+def _static(obj: Any, size: int, what: str) -> Any:
+    """Positions that are numbers: a slice, an int, or several."""
+    if isinstance(obj, slice):
+        return np.arange(size)[obj]
+    if isinstance(obj, Array):
+        if obj.value is None or obj.value.axes:
+            raise Unsupported(f"{what} at positions that differ between devices")
+        return np.asarray(obj.numbers())
+    return np.asarray(obj)
+
+
+@lowering(f"{_JNP}.delete")
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
+    array, at = (ravel(arr), 0) if axis is None else (asarray(arr), axis)
+    at = axis_of(at, array.rank)
+    places = np.arange(sizes_of(array)[at])
+    return take(array, np.delete(places, _static(obj, len(places), "delete")), at)
+
+
+@lowering(f"{_JNP}.insert")
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+    array, at = (ravel(arr), 0) if axis is None else (asarray(arr), axis)
+    at = axis_of(at, array.rank)
+    count = sizes_of(array)[at]
+    index = _static(obj, count, "insert")
+    if index.ndim and index.size > 1 and asarray(values).rank == 0 and array.rank > 1:
+        raise Unsupported("one value inserted at several places")
+    order = np.insert(np.arange(count), index, count + np.arange(index.size))
+    new = cast(asarray(values), array.dtype or "float32")
+    new = moveaxis(new, 0, at) if index.ndim == 0 and new.rank == array.rank else new
+    new = expand_dims(new, at) if index.ndim == 0 and 0 < new.rank < array.rank else new
+    shape = [index.size if k == at else n for k, n in enumerate(sizes_of(array))]
+    return take(concatenate([array, broadcast_to(new, shape)], at), order, at)
+
+
+@lowering(f"{_JNP}.resize")
+def resize(a: ArrayLike, new_shape: Any) -> Array:
+    array, wanted = ravel(a), shape_of(new_shape)
+    total = int(np.prod(wanted))
+    if not size_of(array):
+        return zeros(wanted, array.dtype)
+    return reshape(take(array, np.arange(total) % size_of(array)), wanted)
+
+
+@lowering(f"{_JNP}.trim_zeros")
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Array:
+    array = asarray(filt)
+    if array.rank != 1 or array.value is None or array.value.axes:
+        raise Unsupported("trim_zeros of what differs between devices, or has several dimensions")
+    (there,) = np.nonzero(np.asarray(array.numbers()))
+    start = int(there[0]) if len(there) and "f" in trim.lower() else 0
+    stop = int(there[-1]) + 1 if len(there) and "b" in trim.lower() else size_of(array)
+    return array[start:stop] if len(there) else array[:0]
+
+
+# --- positions ------------------------------------------------------------------------------------------------------
+
+
+def _numbers(made: Any) -> Array:
+    return asarray(np.asarray(made, np.int32))
+
+
+def _triangle(function: str) -> Callable[..., tuple[Array, ...]]:
+    def indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
+        return tuple(map(_numbers, getattr(np, function)(int_of(n), int_of(k), m)))
+
+    return indices
+
+
+def _triangle_from(function: str) -> Callable[..., tuple[Array, ...]]:
+    def indices(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
+        rows, columns = sizes_of(asarray(arr))
+        return tuple(map(_numbers, getattr(np, function)(rows, int_of(k), columns)))
+
+    return indices
+
+
+for _name in ("tril_indices", "triu_indices"):
+    lowering(f"{_JNP}.{_name}")(_triangle(_name))
+    lowering(f"{_JNP}.{_name}_from")(_triangle_from(_name))
+
+
+@lowering(f"{_JNP}.diag_indices")
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    return (_numbers(np.arange(int_of(n))),) * ndim
+
+
+@lowering(f"{_JNP}.diag_indices_from")
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    array = asarray(arr)
+    return diag_indices(sizes_of(array)[0], array.rank)
+
+
+@lowering(f"{_JNP}.indices")
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    name = "int32" if dtype is None else dtype_name(dtype)
+    if sparse:
+        return tuple(cast(_numbers(one), name) for one in np.indices(shape_of(dimensions), sparse=True))
+    return cast(_numbers(np.indices(shape_of(dimensions))), name)
+
+
+@lowering(f"{_JNP}.ix_")
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
+    arrays = [asarray(one) for one in args]
+    if any(array.dtype == "bool" for array in arrays):
+        raise Unsupported("ix_ of masks")
+    count = len(arrays)
+    return tuple(
+        expand_dims(x, tuple(j for j in range(count) if j != k)) if count > 1 else x for k, x in enumerate(arrays)
+    )
+
+
+@lowering(f"{_JNP}.fromfunction")
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+    """The function is of the positions of each entry, as if it were mapped over them."""
+    made = np.indices(shape_of(shape))
+    found = function(*(cast(_numbers(one), dtype_name(dtype)) for one in made), **kwargs)
+    if not isinstance(found, Array) or found.dims != shape_of(shape):
+        raise Unsupported("fromfunction of no function of each entry")
+    return found
+
+
+# --- ranges and windows ---------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.logspace")
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Array:
+    made = power(asarray(base, float), linspace(start, stop, num, endpoint, axis=axis))
+    return made if dtype is None else asarray(made, dtype)
+
+
+@lowering(f"{_JNP}.geomspace")
+def geomspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Array:
+    from shardtypes.semantics.primitives import elementwise as e
+
+    low, high = promoted(asarray(start, float), asarray(stop, float))
+    sign = e.sign(low)
+    made = sign * e.exp(linspace(e.log(low * sign), e.log(high * sign), num, endpoint, axis=axis))
+    return made if dtype is None else asarray(made, dtype)
+
+
+def _window(function: str) -> Callable[..., Array]:
+    def made(M: int, *args: Any) -> Array:
+        numbers = getattr(np, function)(int_of(M), *(float(arg) for arg in args))
+        return asarray(np.asarray(numbers, np.float64))
+
+    return made
+
+
+for _name in ("bartlett", "blackman", "hamming", "hanning", "kaiser"):
+    lowering(f"{_JNP}.{_name}")(_window(_name))

@@ -1,0 +1,532 @@
+"""``jax.numpy.linalg`` and ``jax.scipy.linalg``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.lowerings.contractions import matmul
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axes_of,
+    axis_of,
+    cast,
+    inexact,
+    int_of,
+    like,
+    promoted,
+    sizes_of,
+)
+from shardtypes.semantics.lowerings.creation import eye, tril, triu, zeros
+from shardtypes.semantics.lowerings.elementwise import truth, where
+from shardtypes.semantics.lowerings.indexing import indexed, take
+from shardtypes.semantics.lowerings.joining import concatenate
+from shardtypes.semantics.lowerings.operators import divide
+from shardtypes.semantics.lowerings.reductions import max_, min_, sum_
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.shapes import (
+    broadcast_to,
+    common_shape,
+    expand_dims,
+    moveaxis,
+    ravel,
+    reshape,
+    squeeze,
+    swapaxes,
+)
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives import linalg as p
+
+_LINALG, _SCIPY = "jax.numpy.linalg", "jax.scipy.linalg"
+
+
+def _matrix(a: ArrayLike) -> Array:
+    (array,) = inexact(asarray(a))
+    if array.rank < 2:
+        raise ValueError("a matrix is needed")
+    return array
+
+
+def _adjoint(array: Array) -> Array:
+    return e.conj(swapaxes(array, -1, -2))
+
+
+# --- norms ----------------------------------------------------------------------------------------------------------
+
+
+def _entries_norm(array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
+    size = e.abs_(array)
+    if ord in (None, 2):
+        return e.sqrt(sum_(e.square(size), axes, keepdims=keepdims))
+    if ord == math.inf:
+        return max_(size, axes, keepdims=keepdims)
+    if ord == -math.inf:
+        return min_(size, axes, keepdims=keepdims)
+    if ord == 0:
+        return sum_(cast(truth(size), size.dtype or "float32"), axes, keepdims=keepdims)
+    if ord == 1:
+        return sum_(size, axes, keepdims=keepdims)
+    total = sum_(e.pow_(size, like(float(ord), size)), axes, keepdims=keepdims)
+    return e.pow_(total, like(1.0 / float(ord), total))
+
+
+def _matrix_norm(array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
+    if ord in (None, "fro"):
+        return _entries_norm(array, None, axes, keepdims)
+    found = _of_matrices(moveaxis(array, axes, (-2, -1)), ord)
+    return expand_dims(found, axes) if keepdims else found
+
+
+def _of_matrices(matrices: Array, ord: Any) -> Array:
+    if ord in ("nuc", 2, -2):
+        values = svdvals(matrices)
+        return sum_(values, axis=-1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ValueError(f"Invalid order '{ord}' for matrix norm.")
+    sums = sum_(e.abs_(matrices), axis=-2 if abs(ord) == 1 else -1)
+    return max_(sums, axis=-1) if ord > 0 else min_(sums, axis=-1)
+
+
+@lowering(f"{_LINALG}.norm")
+def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+    (array,) = inexact(asarray(x))
+    if axis is None and ord is None:
+        return _entries_norm(array, None, axes_of(None, array.rank), keepdims)
+    given = tuple(range(array.rank)) if axis is None else axis
+    axes = tuple(axis_of(one, array.rank) for one in (given if isinstance(given, (tuple, list)) else (given,)))
+    if len(axes) == 1:
+        return _entries_norm(array, ord, axes, keepdims)
+    if len(axes) == 2:
+        return _matrix_norm(array, ord, axes, keepdims)
+    raise ValueError("a norm is of one dimension or of two")
+
+
+@lowering(f"{_LINALG}.vector_norm")
+def vector_norm(x: ArrayLike, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
+    (array,) = inexact(asarray(x))
+    return _entries_norm(array, ord, axes_of(axis, array.rank), keepdims)
+
+
+@lowering(f"{_LINALG}.matrix_norm")
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+@lowering(f"{_LINALG}.cond")
+def cond(x: ArrayLike, p: Any = None) -> Array:
+    array = _matrix(x)
+    if p in (None, 2, -2):
+        values = svdvals(array)
+        ratio = divide(values[..., 0], values[..., -1])
+        return divide(1.0, ratio) if p == -2 else ratio
+    return norm(array, p, (-2, -1)) * norm(inv(array), p, (-2, -1))
+
+
+# --- products -------------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_LINALG}.multi_dot")
+def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
+    found, *rest = promoted(*[asarray(one) for one in arrays])
+    for one in rest:
+        found = matmul(found, one)
+    return found
+
+
+@lowering(f"{_LINALG}.matrix_power")
+def matrix_power(a: ArrayLike, n: int) -> Array:
+    array = _matrix(a)
+    base = inv(array) if n < 0 else array
+    if n == 0:
+        return broadcast_to(eye(sizes_of(array)[-1], dtype=array.dtype), array.dims)
+    found: Array | None = None
+    for bit in bin(abs(int(n)))[2:]:
+        found = base if found is None else matmul(found, found)
+        found = matmul(found, base) if bit == "1" and found is not base else found
+    assert found is not None
+    return found
+
+
+@lowering(f"{_LINALG}.matrix_transpose")
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    return swapaxes(x, -1, -2)
+
+
+@lowering("jax.numpy.matvec")
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    return squeeze(matmul(x1, expand_dims(x2, -1)), -1)
+
+
+@lowering("jax.numpy.vecmat")
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    return squeeze(matmul(expand_dims(e.conj(asarray(x1)), -2), x2), -2)
+
+
+# --- inverses and solutions -----------------------------------------------------------------------------------------
+
+
+@lowering(f"{_LINALG}.inv", f"{_SCIPY}.inv")
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    return p.inverse(_matrix(a))
+
+
+@lowering(f"{_LINALG}.solve")
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
+    matrix, right = inexact(asarray(a), asarray(b))
+    vector = right.rank == 1
+    right = expand_dims(right, -1) if vector else right
+    batch = common_shape([matrix.dims[:-2], right.dims[:-2]])
+    matrix = broadcast_to(matrix, (*batch, *matrix.dims[-2:]))
+    found = p.solve(matrix, broadcast_to(right, (*batch, *right.dims[-2:])))
+    return squeeze(found, -1) if vector else found
+
+
+@lowering(f"{_SCIPY}.solve")
+def scipy_solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen", **options: Any) -> Array:
+    if assume_a == "pos":
+        return cho_solve((scipy_cholesky(a, lower), lower), b)
+    if assume_a not in ("gen", "sym", "her"):
+        raise Unsupported(f"a solution that assumes {assume_a}")
+    return solve(a, b)
+
+
+@lowering(f"{_SCIPY}.solve_triangular")
+def solve_triangular(
+    a: ArrayLike, b: ArrayLike, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **options: Any
+) -> Array:
+    matrix = _matrix(a)
+    kept = tril(matrix) if lower else triu(matrix)
+    if unit_diagonal:
+        one = eye(sizes_of(matrix)[-1], dtype=bool)
+        kept = where(one, like(1, matrix), kept)
+    kept = swapaxes(kept, -1, -2) if trans in (1, "T", 2, "C") else kept
+    return solve(e.conj(kept) if trans in (2, "C") else kept, b)
+
+
+@lowering(f"{_SCIPY}.cho_factor")
+def cho_factor(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, bool]:
+    return scipy_cholesky(a, lower), lower
+
+
+@lowering(f"{_SCIPY}.cho_solve")
+def cho_solve(c_and_lower: Any, b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True) -> Array:
+    factor, lower = c_and_lower
+    first, second = (0, 2) if lower else (2, 0)
+    return solve_triangular(factor, solve_triangular(factor, b, first, lower), second, lower)
+
+
+@lowering(f"{_LINALG}.tensorsolve")
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
+    matrix, right = asarray(a), asarray(b)
+    if axes is not None:
+        raise Unsupported("tensorsolve with axes")
+    rest = sizes_of(matrix)[right.rank :]
+    size = int(np.prod(rest))
+    return reshape(solve(reshape(matrix, (-1, size)), ravel(right)), rest)
+
+
+@lowering(f"{_LINALG}.tensorinv")
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
+    array = asarray(a)
+    first, second = sizes_of(array)[:ind], sizes_of(array)[ind:]
+    return reshape(inv(reshape(array, (int(np.prod(first)), -1))), (*second, *first))
+
+
+@lowering(f"{_LINALG}.pinv")
+def pinv(a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
+    array = _matrix(a)
+    left, values, right = p.svd(array, full_matrices=False)
+    largest = max(sizes_of(array)[-2:])
+    given = rcond if rtol is None else rtol
+    bound = (10.0 * largest * float(np.finfo(np.float32).eps)) if given is None else given
+    small = e.le(values, values[..., :1] * bound)
+    inverse = where(small, 0.0, divide(1.0, where(small, 1.0, values)))
+    return matmul(_adjoint(right) * expand_dims(asarray(inverse, array.dtype), -2), _adjoint(left))
+
+
+@lowering(f"{_LINALG}.lstsq")
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None, *, numpy_resid: bool = False) -> tuple[Array, ...]:
+    matrix, right = inexact(asarray(a), asarray(b))
+    if numpy_resid or rcond is not None:
+        raise Unsupported("lstsq with rcond or NumPy's residuals")
+    columns = right if right.rank == 2 else expand_dims(right, -1)
+    values = svdvals(matrix)
+    found = matmul(pinv(matrix), columns)
+    missing = matmul(matrix, found) - columns
+    residuals = sum_(e.square(e.abs_(missing)), axis=0)
+    return found if right.rank == 2 else squeeze(found, -1), residuals, matrix_rank(matrix), values
+
+
+@lowering(f"{_LINALG}.matrix_rank")
+def matrix_rank(M: ArrayLike, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
+    array = _matrix(M)
+    values = svdvals(array)
+    given = tol if rtol is None else rtol
+    bound = max(sizes_of(array)[-2:]) * float(np.finfo(np.float32).eps) if given is None else given
+    return sum_(e.gt(values, values[..., :1] * bound), axis=-1)
+
+
+@lowering("jax.numpy.polyfit")
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
+) -> Array:
+    from shardtypes.semantics.lowerings.calculus import vander
+
+    if full or cov or rcond is not None:
+        raise Unsupported("polyfit with its residuals or covariance")
+    places, heights = inexact(asarray(x), asarray(y))
+    powers = vander(places, int(deg) + 1)
+    if w is not None:
+        weights = asarray(w)
+        powers = powers * expand_dims(weights, -1)
+        heights = heights * (weights if heights.rank == 1 else expand_dims(weights, -1))
+    scale = e.sqrt(sum_(powers * powers, axis=0))
+    columns = heights if heights.rank == 2 else expand_dims(heights, -1)
+    found = matmul(pinv(powers / scale, float(np.finfo(np.float32).eps)), columns) / expand_dims(scale, -1)
+    return found if heights.rank == 2 else squeeze(found, -1)
+
+
+@lowering("jax.numpy.roots")
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
+    (array,) = inexact(asarray(p))
+    if strip_zeros:
+        raise Unsupported("roots whose number depends on zeros")
+    return eigvals(companion(array))
+
+
+@lowering("jax.numpy.poly")
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    (array,) = inexact(asarray(seq_of_zeros))
+    if array.rank != 1:
+        raise Unsupported("the characteristic polynomial of a matrix")
+    found = asarray(np.ones(1))
+    zero = zeros((1,), array.dtype)
+    for k in range(sizes_of(array)[0]):
+        found = concatenate([found, zero]) - array[k] * concatenate([zero, found])
+    return found
+
+
+# --- determinants and factorisations --------------------------------------------------------------------------------
+
+
+@lowering(f"{_LINALG}.det", f"{_SCIPY}.det")
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    return p.determinant(_matrix(a))
+
+
+@lowering(f"{_LINALG}.slogdet")
+def slogdet(a: ArrayLike, *, method: Any = None) -> tuple[Array, ...]:
+    return p.slogdet(_matrix(a))
+
+
+@lowering(f"{_LINALG}.cholesky")
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+    array = _matrix(a)
+    factor = p.cholesky(_adjoint(array) if upper else array, symmetrize=bool(symmetrize_input))
+    return _adjoint(factor) if upper else factor
+
+
+@lowering(f"{_SCIPY}.cholesky")
+def scipy_cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    return cholesky(a, upper=not lower, symmetrize_input=False)
+
+
+@lowering(f"{_LINALG}.qr")
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+    if mode not in ("reduced", "complete", "r", "full"):
+        raise Unsupported(f"qr in mode {mode}")
+    found = p.qr(_matrix(a), mode="reduced" if mode == "r" else mode.replace("full", "complete"))
+    return found[1] if mode == "r" else found
+
+
+@lowering(f"{_SCIPY}.qr")
+def scipy_qr(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    **options: Any,
+) -> Any:
+    if pivoting:
+        raise Unsupported("qr with pivoting")
+    found = qr(a, {"economic": "reduced", "full": "complete", "r": "complete"}.get(mode, mode))
+    return (found[1],) if mode == "r" else found
+
+
+@lowering(f"{_LINALG}.svd")
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, **options: Any
+) -> Any:
+    if any(option is not None for option in options.values()):
+        raise Unsupported("some of the singular values")
+    found = p.svd(_matrix(a), full_matrices=bool(full_matrices and compute_uv))
+    return found if compute_uv else found[1]
+
+
+@lowering(f"{_SCIPY}.svd")
+def scipy_svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, **options: Any) -> Any:
+    return svd(a, full_matrices, compute_uv)
+
+
+@lowering(f"{_LINALG}.svdvals")
+def svdvals(x: ArrayLike, /) -> Array:
+    return p.svd(_matrix(x), full_matrices=False)[1]
+
+
+@lowering(f"{_LINALG}.eigh")
+def eigh(a: ArrayLike, UPLO: Any = None, symmetrize_input: bool = True) -> tuple[Array, ...]:
+    if not symmetrize_input:
+        raise Unsupported("eigh that reads one half")
+    return p.eigh(_matrix(a))
+
+
+@lowering(f"{_LINALG}.eigvalsh")
+def eigvalsh(a: ArrayLike, UPLO: Any = "L", *, symmetrize_input: bool = True) -> Array:
+    return eigh(a, UPLO, symmetrize_input)[0]
+
+
+@lowering(f"{_SCIPY}.eigh")
+def scipy_eigh(a: ArrayLike, b: Any = None, lower: bool = True, eigvals_only: bool = False, **options: Any) -> Any:
+    if b is not None or options.get("eigvals") is not None:
+        raise Unsupported("a generalised problem, or some of the eigenvalues")
+    found = p.eigh(_matrix(a))
+    return found[0] if eigvals_only else found
+
+
+@lowering(f"{_LINALG}.eig")
+def eig(a: ArrayLike) -> tuple[Array, ...]:
+    return p.eig(_matrix(a))
+
+
+@lowering(f"{_LINALG}.eigvals")
+def eigvals(a: ArrayLike) -> Array:
+    return p.eig(_matrix(a))[0]
+
+
+@lowering(f"{_SCIPY}.lu_factor")
+def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, ...]:
+    return p.lu(_matrix(a))
+
+
+@lowering(f"{_SCIPY}.lu_solve")
+def lu_solve(
+    lu_and_piv: Any, b: ArrayLike, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+) -> Array:
+    factors, pivots = lu_and_piv
+    if trans != 0 or factors.rank != 2:
+        raise Unsupported("lu_solve of a transpose or of several matrices")
+    right = take(asarray(b), _order(pivots), 0)
+    return solve_triangular(factors, solve_triangular(factors, right, 0, True, True))
+
+
+def _order(pivots: Array) -> Array:
+    """The rows in the order that exchanges one after the other lead to."""
+    rows = [asarray(k) for k in range(sizes_of(pivots)[0])]
+    order = concatenate([expand_dims(row, 0) for row in rows])
+    for k in range(len(rows)):
+        pivot = pivots[k]
+        mine, other = order[k], indexed(order, (expand_dims(pivot, 0),))[0]
+        places = np.arange(len(rows))
+        order = where(e.eq(asarray(places), pivot), mine, order)
+        order = where(places == k, other, order)
+    return order
+
+
+@lowering(f"{_SCIPY}.polar")
+def polar(a: ArrayLike, side: str = "right", **options: Any) -> tuple[Array, Array]:
+    left, values, right = p.svd(_matrix(a), full_matrices=False)
+    unitary = matmul(left, right)
+    if side == "right":
+        return unitary, matmul(_adjoint(right) * expand_dims(values, -2), right)
+    return unitary, matmul(left * expand_dims(values, -2), _adjoint(left))
+
+
+@lowering(f"{_SCIPY}.expm")
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
+    """The series of a small fraction of the matrix, squared again and again."""
+    array = _matrix(A)
+    squarings, terms = 10, 12
+    small = array * 2.0**-squarings
+    unit = broadcast_to(eye(sizes_of(array)[-1], dtype=array.dtype), array.dims)
+    found = unit
+    for k in range(terms, 0, -1):
+        found = unit + matmul(small, found) / float(k)
+    for _ in range(squarings):
+        found = matmul(found, found)
+    return found
+
+
+# --- matrices of a form ---------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_SCIPY}.block_diag")
+def block_diag(*arrs: ArrayLike) -> Array:
+    from shardtypes.semantics.lowerings.shapes import atleast_2d, pad
+
+    arrays = promoted(*[atleast_2d(one) for one in arrs])
+    width = sum(sizes_of(array)[1] for array in arrays)
+    rows, start = [], 0
+    for array in arrays:
+        columns = sizes_of(array)[1]
+        rows.append(pad(array, ((0, 0), (start, width - start - columns))))
+        start += columns
+    return concatenate(rows, 0)
+
+
+@lowering(f"{_SCIPY}.toeplitz")
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    column = asarray(c)
+    row = e.conj(column) if r is None else asarray(r)
+    if column.rank != 1 or row.rank != 1:
+        raise Unsupported("several Toeplitz matrices")
+    column, row = promoted(column, row)
+    height, width = sizes_of(column)[0], sizes_of(row)[0]
+    places = np.arange(height)[:, None] - np.arange(width)[None, :]
+    return take(concatenate([row[1:][::-1], column]), places + width - 1)
+
+
+@lowering(f"{_SCIPY}.hankel")
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    column = asarray(c)
+    row = zeros(column.dims, column.dtype) if r is None else asarray(r)
+    if column.rank != 1 or row.rank != 1:
+        raise Unsupported("several Hankel matrices")
+    column, row = promoted(column, row)
+    height, width = sizes_of(column)[0], sizes_of(row)[0]
+    return take(concatenate([column, row[1:]]), np.arange(height)[:, None] + np.arange(width)[None, :])
+
+
+@lowering(f"{_SCIPY}.circulant")
+def circulant(c: ArrayLike) -> Array:
+    column = asarray(c)
+    size = sizes_of(column)[-1]
+    return take(column, (np.arange(size)[:, None] - np.arange(size)[None, :]) % size, -1)
+
+
+@lowering(f"{_SCIPY}.companion")
+def companion(a: ArrayLike) -> Array:
+    (array,) = inexact(asarray(a))
+    size = sizes_of(array)[-1] - 1
+    row = -array[..., 1:] / array[..., :1]
+    below = broadcast_to(eye(size - 1, size, dtype=array.dtype), (*array.dims[:-1], size - 1, size))
+    return concatenate([expand_dims(row, -2), below], -2)
+
+
+@lowering(f"{_SCIPY}.hilbert")
+def hilbert(n: int) -> Array:
+    places = np.arange(1, int_of(n) + 1)
+    return asarray(1.0 / (places[:, None] + places[None, :] - 1))
+
+
+@lowering(f"{_SCIPY}.dft")
+def dft(n: int, scale: str | None = None, **options: Any) -> Array:
+    size = int_of(n)
+    places = np.arange(size)
+    factor = {None: 1.0, "sqrtn": size**-0.5, "n": 1.0 / size}[scale]
+    return asarray(np.exp(-2j * math.pi * places[:, None] * places[None, :] / size) * factor)

@@ -1,0 +1,307 @@
+"""Choosing entries by conditions and positions, sets, and orders besides ``sort``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, cast, like, promoted, sizes_of
+from shardtypes.semantics.lowerings.elementwise import clip, truth, where
+from shardtypes.semantics.lowerings.indexing import At, indexed, take
+from shardtypes.semantics.lowerings.joining import concatenate, stack
+from shardtypes.semantics.lowerings.operators import floor_divide, remainder
+from shardtypes.semantics.lowerings.reductions import argsort, cumsum, sort, sum_
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, moveaxis, ravel, reshape, size_of
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives import reductions as r
+
+_JNP = "jax.numpy"
+
+
+# --- by conditions --------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.select")
+def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
+    """The choice of the first condition that holds."""
+    conditions = [asarray(one) for one in condlist]
+    *choices, found = promoted(*[asarray(one) for one in choicelist], asarray(default))
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = where(condition, choice, found)
+    return found
+
+
+@lowering(f"{_JNP}.piecewise")
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+    """The function of the last condition that holds, of each entry; one function more is for where none does."""
+    array = asarray(x)
+    conditions = [truth(one) for one in (condlist if isinstance(condlist, (list, tuple)) else asarray(condlist))]
+    functions = list(funclist)
+    if len(functions) not in (len(conditions), len(conditions) + 1):
+        raise ValueError("piecewise needs a function for each condition, and at most one more")
+    found = like(0, array)
+    if len(functions) > len(conditions):
+        found = _piece(functions.pop(), array, args, kw)
+    for condition, function in zip(conditions, functions, strict=True):
+        found = where(condition, _piece(function, array, args, kw), found)
+    return broadcast_to(found, array.dims)
+
+
+def _piece(function: Any, array: Array, args: Sequence[Any], kw: dict[str, Any]) -> Array:
+    if not callable(function):
+        return cast(asarray(function), array.dtype or "float32")
+    made = asarray(function(array, *args, **kw))
+    if made.dims not in ((), array.dims):
+        raise Unsupported("a piece that is no function of each entry")
+    return cast(made, array.dtype or "float32")
+
+
+@lowering(f"{_JNP}.choose")
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
+    options = promoted(*([choices[k] for k in range(len(choices))]))
+    if mode == "raise":
+        raise Unsupported("choose in mode raise")
+    index = asarray(a)
+    last = len(options) - 1
+    index = clip(index, 0, last) if mode == "clip" else remainder(index, last + 1)
+    shape = common_shape([index.dims, *(option.dims for option in options)])
+    found = broadcast_to(options[0], shape)
+    for k in range(1, len(options)):
+        found = where(e.eq(index, like(k, index)), options[k], found)
+    return found
+
+
+@lowering(f"{_JNP}.place")
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
+    array, chosen = asarray(arr), ravel(truth(mask))
+    new = ravel(vals)
+    order = remainder(cumsum(chosen) - 1, size_of(new))
+    return where(reshape(chosen, array.dims), reshape(take(new, order), array.dims), array)
+
+
+@lowering(f"{_JNP}.put")
+def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
+    array, index, values = asarray(a), ravel(ind), ravel(v)
+    if mode not in (None, "clip", "wrap"):
+        raise Unsupported(f"put in mode {mode}")
+    count = size_of(index)
+    values = take(values, np.arange(count) % max(size_of(values), 1))
+    index = remainder(index, size_of(array)) if mode == "wrap" else index
+    return reshape(At(ravel(array), index).set(values), array.dims)
+
+
+# --- positions where something holds: of a given number, as JAX needs one under jit ---------------------------------
+
+
+def _true_positions(mask: Array, size: int | None, what: str) -> tuple[Array, Array]:
+    """The flat positions where a mask holds, and which of them are there; ``size`` of them."""
+    if size is None:
+        raise Unsupported(f"{what} without a size")
+    flat = ravel(mask)
+    count = size_of(flat)
+    order = argsort(e.not_(flat))
+    order = concatenate([order, broadcast_to(like(0, order), (max(int(size) - count, 0),))])[: int(size)]
+    there = e.lt(asarray(np.arange(int(size), dtype=np.int32)), sum_(flat))
+    return order, there
+
+
+@lowering(f"{_JNP}.nonzero")
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+    array = asarray(a)
+    flat, there = _true_positions(truth(array), size, "nonzero")
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * array.rank
+    found = unravel_index(flat, sizes_of(array))
+    return tuple(where(there, one, fill) for one, fill in zip(found, fills, strict=True))
+
+
+@lowering(f"{_JNP}.flatnonzero")
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
+
+
+@lowering(f"{_JNP}.argwhere")
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    return stack(nonzero(a, size=size, fill_value=fill_value), -1)
+
+
+@lowering(f"{_JNP}.compress")
+def compress(
+    condition: ArrayLike,
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike = 0,
+    out: None = None,
+) -> Array:
+    array = ravel(a) if axis is None else moveaxis(a, axis, 0)
+    chosen = truth(condition)
+    if size is None and chosen.value is not None and not chosen.value.axes:
+        size = int(np.sum(chosen.numbers()))
+    flat, there = _true_positions(chosen, size, "compress")
+    rows = reshape(there, (*there.dims, *(1,) * (array.rank - 1)))
+    found = where(rows, indexed(array, (flat,)), cast(asarray(fill_value), array.dtype or "float32"))
+    return found if axis is None else moveaxis(found, 0, axis)
+
+
+@lowering(f"{_JNP}.extract")
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
+    return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
+
+
+@lowering(f"{_JNP}.unravel_index")
+def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+    rest = asarray(indices)
+    found: list[Array] = []
+    for size in reversed([int(one) for one in shape]):
+        found.append(remainder(rest, size))
+        rest = floor_divide(rest, size)
+    return tuple(reversed(found))
+
+
+@lowering(f"{_JNP}.ravel_multi_index")
+def ravel_multi_index(
+    multi_index: Any, dims: Sequence[int], mode: str = "raise", order: str = "C", **options: Any
+) -> Array:
+    if mode == "raise" or order != "C":
+        raise Unsupported(f"ravel_multi_index in mode {mode}, order {order}")
+    found = asarray(0)
+    for index, size in zip(multi_index, dims, strict=True):
+        inside = clip(index, 0, size - 1) if mode == "clip" else remainder(index, size)
+        found = found * size + inside
+    return found
+
+
+# --- sets -----------------------------------------------------------------------------------------------------------
+
+
+class _Unique:
+    """The different entries of an array, in order, ``size`` of them."""
+
+    def __init__(self, ar: ArrayLike, size: int | None, fill_value: Any) -> None:
+        if size is None:
+            raise Unsupported("unique without a size")
+        flat = ravel(ar)
+        self.size, self.total = int(size), size_of(flat)
+        self.order = argsort(flat)
+        self.ordered = take(flat, self.order)
+        new = concatenate([np.ones(1, bool), self.ordered[1:] != self.ordered[:-1]])
+        self.group = cumsum(new) - 1
+        first = argsort(e.not_(new))
+        first = concatenate([first, broadcast_to(like(0, first), (max(self.size - self.total, 0),))])[: self.size]
+        there = np.arange(self.size) < sum_(new)
+        self.first = where(there, first, 0)
+        fill = self.ordered[0] if fill_value is None else cast(asarray(fill_value), flat.dtype or "float32")
+        self.values = where(there, take(self.ordered, self.first), fill)
+        self.there = there
+
+    @property
+    def index(self) -> Array:
+        """Where each was found first."""
+        return take(self.order, self.first)
+
+    @property
+    def inverse(self) -> Array:
+        """The place of each entry among the different ones."""
+        return take(self.group, argsort(self.order))
+
+    @property
+    def counts(self) -> Array:
+        same = e.eq(_column(self.size), self.group)
+        return sum_(same, axis=1)
+
+
+def _column(size: int) -> Array:
+    """0, 1, 2 … as a column."""
+    return asarray(np.arange(size, dtype=np.int32).reshape(size, 1))
+
+
+@lowering(f"{_JNP}.unique")
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+    **options: Any,
+) -> Any:
+    array = asarray(ar)
+    if axis is not None and array.rank != 1:
+        raise Unsupported("different rows")
+    if return_inverse and array.rank != 1:
+        raise Unsupported("the inverse of several dimensions")
+    made = _Unique(array, size, fill_value)
+    found = [made.values]
+    found += [made.index] if return_index else []
+    found += [made.inverse] if return_inverse else []
+    found += [made.counts] if return_counts else []
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@lowering(f"{_JNP}.unique_values")
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+    return _Unique(x, size, fill_value).values
+
+
+@lowering(f"{_JNP}.unique_counts")
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, Array]:
+    made = _Unique(x, size, fill_value)
+    return made.values, made.counts
+
+
+@lowering(f"{_JNP}.union1d")
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    return _Unique(concatenate([ravel(ar1), ravel(ar2)]), size, fill_value).values
+
+
+# --- orders ---------------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.partition")
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """Sorted up to the place, in falling order behind it, as JAX leaves them."""
+    array = asarray(a)
+    at = axis_of(axis, array.rank)
+    ordered = moveaxis(sort(array, at), at, -1)
+    cut = axis_of(kth, sizes_of(ordered)[-1]) + 1
+    return moveaxis(concatenate([ordered[..., :cut], ordered[..., cut:][..., ::-1]], -1), -1, at)
+
+
+@lowering(f"{_JNP}.lexsort")
+def lexsort(keys: Any, axis: int = -1) -> Array:
+    arrays = [asarray(keys[k]) for k in reversed(range(len(keys)))]
+    at = axis_of(axis, arrays[0].rank)
+    operands = [*arrays, r.positions(arrays[0].dims, at)]
+    return r.sort(*operands, dimension=at, num_keys=len(arrays), is_stable=True, count=len(operands))[-1]
+
+
+@lowering("jax.lax.sort_key_val")
+def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True) -> tuple[Array, ...]:
+    arrays = asarray(keys), asarray(values)
+    at = axis_of(dimension, arrays[0].rank)
+    return r.sort(*arrays, dimension=at, num_keys=1, is_stable=True, count=2)
+
+
+# --- along dimensions -----------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_JNP}.apply_over_axes")
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Any) -> Array:
+    array = asarray(a)
+    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+        made = asarray(func(array, axis))
+        array = made if made.rank == array.rank else _widened(made, axis_of(axis, array.rank))
+    return array
+
+
+def _widened(array: Array, axis: int) -> Array:
+    """With a dimension of size 1 where one was reduced."""
+    from shardtypes.semantics.lowerings.shapes import expand_dims
+
+    return expand_dims(array, axis)

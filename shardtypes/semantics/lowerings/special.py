@@ -1,0 +1,295 @@
+"""``jax.scipy.special`` beyond error and gamma functions: formulas over them, from their definitions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, inexact, int_of, like
+from shardtypes.semantics.lowerings.elementwise import where, xlogy
+from shardtypes.semantics.lowerings.floats import iscomplexobj
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives import special as p
+
+_SPECIAL, _JNP, _LAX = "jax.scipy.special", "jax.numpy", "jax.lax"
+
+
+def _float(x: ArrayLike) -> Array:
+    array = inexact(asarray(x))[0]
+    if iscomplexobj(array):
+        raise Unsupported("a special function of complex numbers")
+    return array
+
+
+def _floats(*given: ArrayLike) -> list[Array]:
+    arrays = inexact(*[asarray(x) for x in given])
+    if any(iscomplexobj(array) for array in arrays):
+        raise Unsupported("a special function of complex numbers")
+    return arrays
+
+
+# --- Bessel functions -----------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_SPECIAL}.i0", f"{_JNP}.i0")
+def i0(x: ArrayLike) -> Array:
+    array = _float(x)
+    return e.mul(e.exp(e.abs_(array)), e.bessel_i0e(array))
+
+
+@lowering(f"{_SPECIAL}.i1")
+def i1(x: ArrayLike) -> Array:
+    array = _float(x)
+    return e.mul(e.exp(e.abs_(array)), e.bessel_i1e(array))
+
+
+# --- gamma and beta -------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_SPECIAL}.gammasgn")
+def gammasgn(x: ArrayLike) -> Array:
+    """The sign of the gamma function, which alternates below zero."""
+    array = _float(x)
+    whole = e.floor(array)
+    zero = like(0.0, array)
+    odd = e.ne(e.rem(e.abs_(whole), like(2.0, array)), zero)
+    pole = e.and_(e.eq(whole, array), e.lt(array, zero))
+    below = where(pole, math.nan, where(odd, -1.0, 1.0))
+    return asarray(where(e.lt(array, zero), below, 1.0), array.dtype)
+
+
+@lowering(f"{_SPECIAL}.gamma")
+def gamma(x: ArrayLike) -> Array:
+    array = _float(x)
+    return e.mul(gammasgn(array), e.exp(e.lgamma(array)))
+
+
+@lowering(f"{_SPECIAL}.loggamma")
+def loggamma(x: ArrayLike) -> Array:
+    array = _float(x)
+    return where(e.lt(array, like(0.0, array)), math.nan, e.lgamma(array))
+
+
+@lowering(f"{_SPECIAL}.factorial")
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
+    if exact:
+        raise Unsupported("factorials of whole numbers")
+    array = _float(n)
+    return where(e.lt(array, like(0.0, array)), 0.0, e.exp(e.lgamma(array + 1)))
+
+
+@lowering(f"{_SPECIAL}.betaln")
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
+    x, y = _floats(a, b)
+    return e.sub(e.add(e.lgamma(x), e.lgamma(y)), e.lgamma(e.add(x, y)))
+
+
+@lowering(f"{_SPECIAL}.beta")
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
+    x, y = _floats(a, b)
+    return e.mul(e.mul(gammasgn(x), gammasgn(y)), e.mul(gammasgn(x + y), e.exp(betaln(x, y))))
+
+
+@lowering(f"{_SPECIAL}.poch")
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
+    x, y = _floats(z, m)
+    ratio = e.mul(e.exp(e.sub(e.lgamma(x + y), e.lgamma(x))), e.mul(gammasgn(x + y), gammasgn(x)))
+    return where(e.eq(y, like(0.0, y)), 1.0, ratio)
+
+
+@lowering(f"{_SPECIAL}.comb")
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
+    n, r = _floats(N, k)
+    n = n + r - 1 if repetition else n
+    ways = e.exp(e.sub(e.lgamma(n + 1), e.add(e.lgamma(r + 1), e.lgamma(n - r + 1))))
+    zero = like(0.0, r)
+    possible = e.and_(e.and_(e.ge(r, zero), e.ge(n, zero)), e.le(r, n))
+    return where(possible, ways, 0.0)
+
+
+@lowering(f"{_SPECIAL}.multigammaln")
+def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
+    array, count = _float(a), int_of(d)
+    total = like(count * (count - 1) / 4 * math.log(math.pi), array)
+    for j in range(count):
+        total = e.add(total, e.lgamma(array - j / 2))
+    return total
+
+
+@lowering(f"{_SPECIAL}.zeta")
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
+    if q is None:
+        raise Unsupported("Riemann's zeta function without q")
+    return e.zeta(*_floats(x, q))
+
+
+# --- the normal distribution ----------------------------------------------------------------------------------------
+
+
+@lowering(f"{_SPECIAL}.ndtr")
+def ndtr(x: ArrayLike) -> Array:
+    return 0.5 * e.erfc(-_float(x) / math.sqrt(2))
+
+
+@lowering(f"{_SPECIAL}.ndtri")
+def ndtri(p: ArrayLike) -> Array:
+    return math.sqrt(2) * e.erf_inv(2 * _float(p) - 1)
+
+
+@lowering(f"{_SPECIAL}.log_ndtr")
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
+    return p.log_ndtr(_float(x))
+
+
+@lowering(f"{_SPECIAL}.erfcx")
+def erfcx(x: ArrayLike) -> Array:
+    return p.erfcx(_float(x))
+
+
+@lowering(f"{_SPECIAL}.dawsn")
+def dawsn(x: ArrayLike) -> Array:
+    return p.dawsn(_float(x))
+
+
+# --- entropies ------------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_SPECIAL}.xlog1py")
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
+    a, b = _floats(x, y)
+    zero = e.eq(a, like(0.0, a))
+    return where(zero, 0.0, e.mul(a, e.log1p(where(zero, 0.0, b))))
+
+
+@lowering(f"{_SPECIAL}.rel_entr")
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """``p log(p / q)``; 0 where p is 0, infinite where they are out of range."""
+    a, b = _floats(p, q)
+    zero = like(0.0, a)
+    both = e.and_(e.gt(a, zero), e.gt(b, zero))
+    nothing = e.and_(e.eq(a, zero), e.ge(b, zero))
+    x, y = where(both, a, 1.0), where(both, b, 1.0)
+    entropy = e.sub(xlogy(x, x), xlogy(x, y))
+    return where(both, entropy, where(nothing, zero, like(math.inf, a)))
+
+
+@lowering(f"{_SPECIAL}.kl_div")
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
+    a, b = _floats(p, q)
+    return rel_entr(a, b) - a + b
+
+
+@lowering(f"{_SPECIAL}.boxcox")
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    array, power = _floats(x, lmbda)
+    return _power_of(e.log(array), power)
+
+
+@lowering(f"{_SPECIAL}.boxcox1p")
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    array, power = _floats(x, lmbda)
+    return _power_of(e.log1p(array), power)
+
+
+def _power_of(logarithm: Array, power: Array) -> Array:
+    zero = e.eq(power, like(0.0, power))
+    safe = where(zero, 1.0, power)
+    return where(zero, logarithm, e.div(e.expm1(e.mul(safe, logarithm)), safe))
+
+
+# --- integrals ------------------------------------------------------------------------------------------------------
+
+
+@lowering(f"{_SPECIAL}.expi")
+def expi(x: ArrayLike) -> Array:
+    return p.expi(_float(x))
+
+
+@lowering(f"{_SPECIAL}.exp1")
+def exp1(x: ArrayLike) -> Array:
+    array = _float(x)
+    return where(e.lt(array, like(0.0, array)), math.nan, e.neg(p.expi(e.neg(array))))
+
+
+@lowering(f"{_SPECIAL}.spence")
+def spence(x: ArrayLike) -> Array:
+    return p.spence(_float(x))
+
+
+@lowering(f"{_SPECIAL}.fresnel")
+def fresnel(x: ArrayLike) -> tuple[Array, Array]:
+    array = _float(x)
+    return p.fresnel_sine(array), p.fresnel_cosine(array)
+
+
+@lowering(f"{_SPECIAL}.sici")
+def sici(x: ArrayLike) -> tuple[Array, Array]:
+    array = _float(x)
+    return p.sine_integral(array), p.cosine_integral(array)
+
+
+@lowering(f"{_SPECIAL}.hyp1f1")
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    return p.hyp1f1(*_floats(a, b, x))
+
+
+@lowering(f"{_SPECIAL}.bernoulli")
+def bernoulli(n: int) -> Array:
+    """Bernoulli's numbers up to the n-th, with B1 = -1/2."""
+    made = [1.0]
+    for m in range(1, int_of(n) + 1):
+        made.append(-sum(math.comb(m + 1, k) * made[k] for k in range(m)) / (m + 1))
+    return asarray(np.asarray(made))
+
+
+# --- jax.nn ---------------------------------------------------------------------------------------------------------
+
+
+@lowering("jax.nn.tanh")
+def tanh(x: ArrayLike) -> Array:
+    return e.tanh(*inexact(asarray(x)))
+
+
+@lowering("jax.nn.glu")
+def glu(x: ArrayLike, axis: int = -1) -> Array:
+    from shardtypes.semantics.lowerings.joining import split
+
+    first, second = split(x, 2, axis)
+    return e.mul(first, e.logistic(second))
+
+
+@lowering("jax.nn.log1mexp")
+def log1mexp(x: ArrayLike) -> Array:
+    """``log(1 - exp(-x))``, exact near zero and far from it."""
+    array = _float(x)
+    near = e.lt(array, like(math.log(2), array))
+    safe = where(near, array, 1.0)
+    return where(near, e.log(e.neg(e.expm1(e.neg(safe)))), e.log1p(e.neg(e.exp(e.neg(where(near, 1.0, array))))))
+
+
+@lowering("jax.nn.logmeanexp")
+def logmeanexp(x: ArrayLike, axis: Any = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
+    from shardtypes.semantics.lowerings.reductions import logsumexp, sum_
+    from shardtypes.semantics.lowerings.shapes import broadcast_to
+
+    array = asarray(x)
+    counted = broadcast_to(asarray(1.0 if where is None else asarray(where)), array.dims)
+    total = logsumexp(array, axis, keepdims=keepdims, where=where)
+    return total - e.log(asarray(sum_(counted, axis, keepdims=keepdims), total.dtype))
+
+
+@lowering("jax.nn.sparse_plus")
+def sparse_plus(x: ArrayLike) -> Array:
+    array = _float(x)
+    middle = 0.25 * e.square(array + 1)
+    return where(e.le(array, like(-1.0, array)), 0.0, where(e.ge(array, like(1.0, array)), array, middle))
+
+
+@lowering("jax.nn.sparse_sigmoid")
+def sparse_sigmoid(x: ArrayLike) -> Array:
+    from shardtypes.semantics.lowerings.elementwise import clip
+
+    return 0.5 * clip(_float(x) + 1.0, 0.0, 2.0)
