@@ -45,11 +45,12 @@ class Sizes(dict[str, int]):
 
 
 class Maker:
-    """Makes the arguments of one call: what has the same name has the same size. ``mesh`` makes a mesh where the
-    function takes one."""
+    """Makes the arguments of one call: what has the same name has the same size. Numbers are normal, or ``positive``
+    ones below one. ``mesh`` makes a mesh where the function takes one."""
 
-    def __init__(self, distinct: bool, mesh: Callable[[], Mesh]) -> None:
+    def __init__(self, distinct: bool, positive: bool, mesh: Callable[[], Mesh]) -> None:
         self.sizes = Sizes(distinct)
+        self._positive = positive
         self._mesh = mesh
         self._random = np.random.default_rng(0)
 
@@ -135,6 +136,8 @@ class Maker:
             numbers: Any = self._random.random(shape) > 0.5
         elif dtypes.is_kind(name, "signed", "unsigned"):
             numbers = self._whole(shape)
+        elif self._positive:
+            numbers = self._random.uniform(0.1, 0.9, shape)
         else:
             numbers = self._random.standard_normal(shape)
         return Array(tuple(shape), name, value=Simulated.everywhere(held(np.asarray(numbers), name)))

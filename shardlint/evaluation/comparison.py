@@ -23,7 +23,7 @@ from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import Structure, flatten
 
 STOPPED = "stopped where it was asked to"
-ALLOWANCE = 600_000  # steps of all runs that one comparison takes together
+ALLOWANCE = 300_000  # steps of all runs that one comparison takes together
 Stop = Callable[[list[Region]], bool]
 Entry = Callable[[modules.World], Any]
 

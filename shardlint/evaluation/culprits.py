@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from shardlint.evaluation import relations
 from shardlint.evaluation.recording import Recorded, Recorder
 from shardtypes.semantics.array import Array
@@ -52,6 +54,18 @@ class Culprit:
         relations = [one.relation for one in self.operands or (self.step,) if one.relation is not None]
         partial = any(relation.kind == "part" for relation in relations)
         return partial and not any(relation.kind == "split" for relation in relations)
+
+    def mixes_shards(self, axis: str) -> bool:
+        """Whether it is one function of JAX's that computes each entry along a dimension from those that one device has
+        of it: a softmax, a transform. One that only puts entries in another order may be meant, and so may a
+        collective."""
+        if axis in self.step.value.given.names:
+            return False
+        sharded = [one for one in self.operands if one.relation is not None and one.relation.kind == "split"]
+        if len(sharded) != 1 or not getattr(self.step.value.what, "qualname", "").startswith("jax."):
+            return False
+        given, made = sharded[0].value.array, self.step.value.array
+        return given.dims == made.dims and not _is_reordered(given, made)
 
 
 class Trace:
@@ -192,6 +206,14 @@ class Trace:
 
 def _is_call(step: Step, qualname: str) -> bool:
     return getattr(step.value.what, "qualname", "") == qualname
+
+
+def _is_reordered(given: Array, made: Array) -> bool:
+    """Whether an array has the entries of another."""
+    if given.value is None or made.value is None:
+        return False
+    pairs = zip(given.value.parts, made.value.parts, strict=False)
+    return all(np.array_equal(np.sort(one, axis=None), np.sort(other, axis=None)) for one, other in pairs)
 
 
 def _is_divided(step: Step) -> bool:

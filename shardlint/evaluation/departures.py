@@ -62,7 +62,7 @@ class Departure:
             return False
         if self.is_factor or self.culprit.step.state == "off":
             return self.axis in given.local
-        return self.is_shared or self.culprit.has_partial_sum
+        return self.is_shared or self.culprit.has_partial_sum or self.culprit.mixes_shards(self.axis)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
     if is_factor and _is_undone(program, other, axis, leaf):
         return None
-    is_local = not (is_factor or is_shared or culprit.has_partial_sum or axis in culprit.step.value.given.names)
+    is_local = not (is_factor or is_shared or culprit.has_partial_sum or culprit.mixes_shards(axis))
+    is_local &= axis not in culprit.step.value.given.names
     if is_local and _is_data_axis(many, region, axis):
         return None  # each device's examples are a batch of its own
     name = getattr(region.function, "__name__", "the mapped function")

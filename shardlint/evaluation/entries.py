@@ -6,18 +6,22 @@ import ast
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from shardlint.evaluation import meshes
 from shardlint.evaluation.arguments import Maker
-from shardlint.evaluation.comparison import Outcome, Program
+from shardlint.evaluation.comparison import Outcome, Program, numbers_of
 from shardlint.evaluation.departures import DEVICES
 from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.modules import Find, Module, World, Written
 from shardtypes.lang import ShapeSyntaxError, parse
+from shardtypes.semantics.trees import flatten
 
 MAPPINGS = frozenset({"shard_map", "smap", "pmap", "typed_shard_map", "filter_pmap"})
 _SPECS = frozenset({"P", "PartitionSpec"})
@@ -35,6 +39,7 @@ class Entry:
     axes: tuple[str, ...]
     distinct: bool
     on_mesh: bool
+    positive: bool = False
 
     def load(self, world: World) -> Module:
         """Its module."""
@@ -47,7 +52,7 @@ class Entry:
         """Call it; gives the sizes that stand for the names in its annotations."""
         module = self.load(world)
         function = world.member(module, self.function)
-        maker = Maker(self.distinct, lambda: self._mesh(world, module))
+        maker = Maker(self.distinct, self.positive, lambda: self._mesh(world, module))
         with self._mesh(world, module) if self.on_mesh else nullcontext():
             maker.call(function)
         return dict(maker.sizes)
@@ -90,9 +95,25 @@ def trial(find: Find, module: str, source: str, function: str, steps: int) -> Tr
         program = Program(find, entry, steps, before=entry.load)
         outcome = program.run(DEVICES)
         if outcome.regions and not outcome.reason:
-            return Trial(entry, program, outcome)
+            return _finite(Trial(entry, program, outcome))
         reasons.append(outcome.reason or "it maps nothing over devices")
     return reasons[0]
+
+
+def _finite(tried: Trial) -> Trial:
+    """The same with positive numbers where others have no result, as logarithms and quantiles do."""
+    if all(map(_is_finite, tried.declared.regions)):
+        return tried
+    entry = replace(tried.entry, positive=True)
+    program = replace(tried.program, entry=entry, before=entry.load)
+    outcome = program.run(DEVICES)
+    return Trial(entry, program, outcome) if outcome.regions and not outcome.reason else tried
+
+
+def _is_finite(region: Region) -> bool:
+    """Whether the results of a call are numbers."""
+    found = [numbers_of(leaf) for leaf in flatten(region.results)[0]]
+    return all(x is None or x.dtype.kind not in "fc" or bool(np.isfinite(x).all()) for x in found)
 
 
 def _ways(module: str, source: str, function: str) -> Iterator[Entry]:
