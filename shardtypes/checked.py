@@ -125,9 +125,6 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
     return _Plan(run, code, tuple(parameters), rest, keywords, result, generator, left_out)
 
 
-_Compile = Callable[[Any, TypeCheckMemo], Checker | None]
-
-
 class _Reader:
     """Reads the annotations of one function."""
 

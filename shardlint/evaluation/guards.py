@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
+from shardlint.evaluation.recording import Place, Recorder
 from shardtypes.semantics.array import Array
-
-if TYPE_CHECKING:
-    from shardlint.evaluation.recording import Recorder
-
-Place: TypeAlias = tuple[int, int, int, int]
-"""Line, column, end line and end column of an expression, as ``ast`` counts them."""
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
 LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once

@@ -19,7 +19,7 @@ from shardtypes.semantics.lowerings.convert import asarray, axis_of
 from shardtypes.semantics.primitives import mapping as p
 from shardtypes.semantics.relation import Relation, Relations, split
 from shardtypes.semantics.simulated import EXAMPLES, Axis
-from shardtypes.semantics.trees import flatten, map_leaves, spread_prefix, unflatten
+from shardtypes.semantics.trees import flatten, spread_prefix, unflatten
 
 _numbers = itertools.count(1)
 PMAP = "devices"
@@ -313,8 +313,3 @@ def shard_map(
         return found
 
     return _like(mapped, f)
-
-
-def lifted(tree: Any) -> Any:
-    """A tree of arrays."""
-    return map_leaves(lambda leaf: asarray(leaf) if _is_arraylike(leaf) else leaf, tree)

@@ -9,38 +9,30 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 from shardlint.evaluation import (
-    array_annotations,
+    array_annotations,  # noqa: F401 - this and the others that are not used register what they provide
     arrays,
-    control,
-    derivatives,
+    control,  # noqa: F401
+    derivatives,  # noqa: F401
     guarded_code,
     guards,
-    mapping,
-    meshes,
+    mapping,  # noqa: F401
+    meshes,  # noqa: F401
     namespace,
-    optimizers,
+    optimizers,  # noqa: F401
     python,
-    trees,
+    trees,  # noqa: F401
 )
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.outside import Outside, attribute, known
+from shardlint.evaluation.recording import Place
 from shardtypes.semantics.array import NotConcrete
 
-_ROOMS = (
-    array_annotations,
-    control,
-    derivatives,
-    mapping,
-    meshes,
-    optimizers,
-    trees,
-)  # importing one registers what it provides
 Find = Callable[[str, str], "tuple[str, str, str] | None"]
 """The name, path and source text of a module of the program, for the dotted name by which another module imports it;
 None for one from outside."""
 
 
-Where: TypeAlias = tuple[str, guards.Place]
+Where: TypeAlias = tuple[str, Place]
 """A place in a file."""
 
 
@@ -81,8 +73,7 @@ class Module:
 
 class World:
     """All that a program is while it is evaluated: its modules, and what they may use. ``literals`` are other values
-    for
-    numbers that are written in it, ``met`` the numbers that are written where it came by."""
+    for numbers that are written in it, ``met`` the numbers that are written where it came by."""
 
     def __init__(self, find: Find, literals: Mapping[Where, int] | None = None) -> None:
         self.find = find
@@ -173,7 +164,7 @@ class World:
         def star(whole: str, level: int) -> None:
             self._star(module, whole, level)
 
-        def literal(value: int, place: guards.Place) -> int:
+        def literal(value: int, place: Place) -> int:
             written = Written(self.literals.get((module.path, place), value), (module.path, place))
             self.met[written.where] = value
             return written

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from shardlint.evaluation.guards import Place
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import axes_of, is_counted
 from shardtypes.semantics.trees import flatten, unflatten
+
+Place: TypeAlias = tuple[int, int, int, int]
+"""Line, column, end line and end column of an expression, as ``ast`` counts them."""
 
 MOST = 1000  # arrays in one value; those of a larger one are not recorded
 

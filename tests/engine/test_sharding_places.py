@@ -43,7 +43,6 @@ class Mistake:
 TAKE = "def take(x: f32['B/d M']):\n    return x\n"
 TWO = "def two(a: f32['B M'], b: f32['B M']):\n    return a\n"
 MADE = "the spec is made here"
-RULED = "the rules are here"
 MISTAKES = {
     "ST102": Mistake("lax.with_sharding_constraint(x, ⟨P('d', 'd')⟩)",
                      "lax.with_sharding_constraint(x, ⟨P('d')⟩)", "B M"),

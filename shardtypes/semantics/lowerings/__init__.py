@@ -5,7 +5,7 @@ A function that stands here has every reading. Importing this package registers 
 
 from __future__ import annotations
 
-from shardtypes.semantics.lowerings import (
+from shardtypes.semantics.lowerings import (  # noqa: F401 - each registers its functions
     calculus,
     collectives,
     contractions,
@@ -35,33 +35,3 @@ from shardtypes.semantics.lowerings import (
 )
 from shardtypes.semantics.lowerings.registry import LOWERINGS as LOWERINGS
 from shardtypes.semantics.lowerings.registry import Unsupported as Unsupported
-
-# importing a room registers its functions
-_ROOMS = (
-    calculus,
-    floats,
-    layout,
-    selection,
-    convolutions,
-    distributions,
-    fft,
-    losses,
-    samplers,
-    segments,
-    linalg,
-    special,
-    statistics,
-    collectives,
-    contractions,
-    creation,
-    einops,
-    elementwise,
-    indexing,
-    joining,
-    lax,
-    nn,
-    operators,
-    random,
-    reductions,
-    shapes,
-)

@@ -307,7 +307,6 @@ integer_pow: Primitive = elementwise(
 # --- two operands ------------------------------------------------------------------------------------------------
 
 _SUM = Values(jointly=JOINT({0, 1}), monotone=(1, 1))
-_ORDER = Values(degrees=(1, 1), together=True, monotone=(1, 1))
 _QUESTION = Values(degrees=(0, 0), together=True)
 
 
