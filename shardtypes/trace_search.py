@@ -22,7 +22,7 @@ from shardtypes.trace_calls import Call
 from shardtypes.trace_fits import Fit, Fitter
 from shardtypes.trace_guesses import CannotTell
 from shardtypes.trace_needs import Needs, watched
-from shardtypes.trace_sizes import CHAINS, COMPOSITES, PRIMES, Inexpressible, Sizes
+from shardtypes.trace_sizes import CHAINS, COMPOSITES, FAR_APART, PRIMES, Inexpressible, Sizes
 
 _MOST_RUNS = 24
 _MOST_FITS = 64
@@ -105,8 +105,9 @@ class Search:
             return
         self._follow_paths()
         if self.wrong:
-            self._try(sizes, COMPOSITES)
-            self._try(sizes, COMPOSITES, backwards=True)
+            for series in (COMPOSITES, FAR_APART):
+                self._try(sizes, series)
+                self._try(sizes, series, backwards=True)
         if self.wrong:
             self._try_chains(sizes, backwards=False)
             self._try_chains(sizes, backwards=True)

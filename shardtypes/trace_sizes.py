@@ -20,6 +20,8 @@ from shardtypes.lang import Size
 PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107)
 # With many divisors, for needs that were not seen.
 COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
+# The same, each many times the one before: for programs that need one size to be far above another.
+FAR_APART = tuple(number * 16**n for n, number in enumerate(COMPOSITES))
 # Each divides all that follow. Two of them, for sizes that are powers of one number are equal to many products.
 CHAINS = tuple(8 * 2**n for n in range(12)), tuple(24 * 3**n for n in range(12))
 

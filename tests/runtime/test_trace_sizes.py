@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType
@@ -287,6 +287,7 @@ STEPS: dict[str, Callable[[Any], Any]] = {
 
 @settings(max_examples=20, deadline=None)
 @given(some.lists(some.sampled_from(list(STEPS)), min_size=1, max_size=3), some.sampled_from(["B M", "M B", "B//2 _"]))
+@example(["split", "first", "grouped"], "B//2 _")  # where M is three times B, or more
 def test_what_is_called_wrong_holds_nowhere(steps: list[str], result: str) -> None:
     """Running it at many sizes is the oracle: where a program runs and its annotations hold, it is not called wrong."""
 
