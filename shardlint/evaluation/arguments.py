@@ -24,23 +24,22 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
 
-UNIT = 16
-"""What all sizes are multiples of that follow from names: so that eight devices have at least two of everything."""
 MOST_ENTRIES = 1_000_000
 _PREFERRED = ("float32", "int32", "bool", "complex64")
 _MESHES = ("jax.sharding.Mesh", "jax.sharding.AbstractMesh", "jax.Mesh", "jax.interpreters.pxla.Mesh")
 
 
 class Sizes(dict[str, int]):
-    """A size for each name that is asked for: multiples of ``UNIT``, or all the same."""
+    """A size for each name that is asked for: multiples of ``unit``, or all the same."""
 
-    def __init__(self, distinct: bool) -> None:
+    def __init__(self, unit: int, distinct: bool) -> None:
         super().__init__()
+        self.unit = unit
         self.distinct = distinct
 
     def __missing__(self, name: str) -> int:
         factor = len(self) % 3 + 1 if self.distinct else 1
-        self[name] = UNIT * factor
+        self[name] = self.unit * factor
         return self[name]
 
 
@@ -48,8 +47,8 @@ class Maker:
     """Makes the arguments of one call: what has the same name has the same size. Numbers are normal, or ``positive``
     ones below one. ``mesh`` makes a mesh where the function takes one."""
 
-    def __init__(self, distinct: bool, positive: bool, mesh: Callable[[], Mesh]) -> None:
-        self.sizes = Sizes(distinct)
+    def __init__(self, sizes: Sizes, positive: bool, mesh: Callable[[], Mesh]) -> None:
+        self.sizes = sizes
         self._positive = positive
         self._mesh = mesh
         self._random = np.random.default_rng(0)
@@ -113,7 +112,7 @@ class Maker:
         for dim in shape.dims:
             if dim.kind == "variadic":
                 continue  # no dimension is as good as any
-            found.append(self._size(dim.size) if dim.size is not None else UNIT)
+            found.append(self._size(dim.size) if dim.size is not None else self.sizes.unit)
         if math.prod(found) > MOST_ENTRIES:
             raise NotEvaluable("an array of too many entries")
         return tuple(found)
@@ -143,7 +142,7 @@ class Maker:
         return Array(tuple(shape), name, value=Simulated.everywhere(held(np.asarray(numbers), name)))
 
     def _whole(self, shape: Sequence[int]) -> Any:
-        return self._random.integers(0, UNIT, tuple(shape))
+        return self._random.integers(0, self.sizes.unit, tuple(shape))
 
 
 def parameters_of(function: Any) -> list[inspect.Parameter]:

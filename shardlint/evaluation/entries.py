@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from shardlint.evaluation import meshes
-from shardlint.evaluation.arguments import Maker
-from shardlint.evaluation.comparison import Outcome, Program, numbers_of
+from shardlint.evaluation.arguments import Maker, Sizes
+from shardlint.evaluation.comparison import Allowance, Outcome, Program, numbers_of
 from shardlint.evaluation.departures import DEVICES
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.mapping import Region
@@ -26,6 +26,7 @@ from shardtypes.semantics.trees import flatten
 MAPPINGS = frozenset({"shard_map", "smap", "pmap", "typed_shard_map", "filter_pmap"})
 _SPECS = frozenset({"P", "PartitionSpec"})
 _AXIS_SIZE = 2
+MOST_RUNS = 10  # of one function, if each takes all its steps
 _MOST_AXES = 3
 
 
@@ -37,6 +38,7 @@ class Entry:
     module: str
     function: str
     axes: tuple[str, ...]
+    unit: int
     distinct: bool
     on_mesh: bool
     positive: bool = False
@@ -52,10 +54,11 @@ class Entry:
         """Call it; gives the sizes that stand for the names in its annotations."""
         module = self.load(world)
         function = world.member(module, self.function)
-        maker = Maker(self.distinct, self.positive, lambda: self._mesh(world, module))
+        sizes = Sizes(self.unit, self.distinct)
+        maker = Maker(sizes, self.positive, lambda: self._mesh(world, module))
         with self._mesh(world, module) if self.on_mesh else nullcontext():
             maker.call(function)
-        return dict(maker.sizes)
+        return dict(sizes)
 
     def _mesh(self, world: World, module: Module) -> Mesh:
         """The mesh that the module makes, or else one of two devices along each axis that it names."""
@@ -91,8 +94,10 @@ class Trial:
 def trial(find: Find, module: str, source: str, function: str, steps: int) -> Trial | str:
     """The first way to call a function that works, or why there is none."""
     reasons: list[str] = []
-    for entry in _ways(module, source, function):
-        program = Program(find, entry, steps, before=entry.load)
+    loaded = Program(find, lambda world: world.module(module), steps).run(DEVICES)
+    unit = 2 * max(loaded.sizes.values(), default=_AXIS_SIZE)  # so that each device has at least two of everything
+    for entry in _ways(module, source, function, unit):
+        program = Program(find, entry, steps, entry.load, Allowance(MOST_RUNS * steps))
         outcome = program.run(DEVICES)
         if outcome.regions and not outcome.reason:
             return _finite(Trial(entry, program, outcome))
@@ -116,10 +121,10 @@ def _is_finite(region: Region) -> bool:
     return all(x is None or x.dtype.kind not in "fc" or bool(np.isfinite(x).all()) for x in found)
 
 
-def _ways(module: str, source: str, function: str) -> Iterator[Entry]:
+def _ways(module: str, source: str, function: str, unit: int) -> Iterator[Entry]:
     axes = tuple(axis_names(source))
     for distinct, on_mesh in itertools.product((True, False), repeat=2):
-        yield Entry(module, function, axes, distinct, not on_mesh)
+        yield Entry(module, function, axes, unit, distinct, not on_mesh)
 
 
 @lru_cache(maxsize=64)

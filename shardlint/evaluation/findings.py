@@ -18,6 +18,7 @@ from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 CODE = "ST316"
 STEPS = 30_000  # calls, loops and operators that one run may take; a program of 200 lines takes some thousand
+FUNCTION_STEPS = 6_000  # of a function by itself
 MOST_FUNCTIONS = 24  # of a file that are called by themselves
 
 
@@ -79,7 +80,7 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
             return
     functions = mapping_functions(text)
     for function in functions[:MOST_FUNCTIONS]:
-        tried = trial(files.find, module.name, text, function, STEPS)
+        tried = trial(files.find, module.name, text, function, FUNCTION_STEPS)
         if isinstance(tried, str):
             yield Judgement(reasons=(f"{function}: {tried}",)), {}
         else:

@@ -66,9 +66,9 @@ def f(x: f32["B 2*M"], y: f32["M+1 B 7"], *rest: f32["Q"], scale: float = 2.0):
     )
     found = tried(text, "f")
     assert isinstance(found, Trial)
-    assert found.sizes == {"B": 16, "M": 32}
+    assert found.sizes == {"B": 8, "M": 16}
     (region,) = found.declared.regions
-    assert region.arguments[0].shape == (16, 64)
+    assert region.arguments[0].shape == (8, 32)
 
 
 def test_sizes_that_must_agree_are_made_the_same() -> None:
@@ -81,7 +81,7 @@ def f(x: f32["B M"], w: f32["N F"]):
     )
     found = tried(text, "f")
     assert isinstance(found, Trial)
-    assert set(found.sizes.values()) == {16}
+    assert set(found.sizes.values()) == {8}
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,5 @@ def test_the_command_names_sizes_and_functions_that_were_not_called(
     out = capsys.readouterr().out
     assert status == 1
     assert "ST316 body's result [" in out
-    assert "on 2 and on 4, with batch=16, dim=32): `/` gives a value multiplied by the number of devices" in out
+    assert "on 2 and on 4, with batch=8, dim=16): `/` gives a value multiplied by the number of devices" in out
     assert "model.py: other: its argument x, which has no annotation" in out
