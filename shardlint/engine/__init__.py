@@ -23,7 +23,7 @@ from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.signatures import says_axes
 from shardlint.engine.shown import rows
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
-from shardlint.engine.vocabulary import vocabularies
+from shardlint.engine.vocabulary import vocabularies, written
 from shardlint.events import Event
 from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
@@ -202,7 +202,7 @@ class run:
         dotted = [type_ for type_ in named[: len(node.params)] if _is_anonymous(type_)]
         alone = len(dotted) == 1 and self._says_all(dotted[0], named, known)
         splits = any(map(says_axes, named))
-        frame.facts = frame.facts.speaking(*vocabularies(it, named))
+        frame.facts = frame.facts.writing(*written(it, named)).speaking(*vocabularies(it, named))
         for index, param in sorted(enumerate(node.params), key=lambda one: self._is_collection(one[1])):
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:

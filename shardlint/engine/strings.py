@@ -164,15 +164,25 @@ def check_result_alias(it: Interpreter, frame: Frame, array: ArrayType, value: A
     aliases = [d.name for d in shape.dims if d.name is not None and d.name not in frame.named]
     if len(aliases) != 1:
         return  # several new names tell equal sizes apart: 'B Q K' for scores of a sequence with itself
+    own = _names_of_parameters(it, frame)
     for dim, actual in zip(shape.dims, value.dims, strict=True):
         name = dim.name if dim.kind == "size" else None
         if name is None or name in frame.named or actual.size is None or shape.dialect != "shardtypes":
             continue
         other = actual.size.symbol_name
-        if other is not None and other != name and other in frame.named and other not in promised:
+        if other is not None and other != name and other in own and other not in promised:
             span = (dim.span.start, dim.span.start + len(name))
             message = f"only the result of {function.name} has a dimension {name!r}; the value has {other!r} there"
             it.report(frame, "ST105", array.at, message, span=span)
+
+
+def _names_of_parameters(it: Interpreter, frame: Frame) -> set[str]:
+    """The names that a signature writes itself. A class has words of its own for the same sizes."""
+    assert frame.function is not None
+    node, module = frame.function.node, frame.function.module
+    types = [resolve(it, param.annotation, module) for param in node.params] if isinstance(node, ir.Function) else []
+    shapes = [array.shape for type_ in types for array in _arrays(type_) if array.shape is not None]
+    return {name for shape in shapes for name in shape.names}
 
 
 def _words(text: str) -> list[str]:

@@ -7,11 +7,13 @@ something else. So each class brings a vocabulary of its own, and those that sha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from shardlint.engine.annotations import resolve
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
+from shardtypes.lang import Size
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -21,6 +23,31 @@ def vocabularies(it: Interpreter, types: Iterable[Type]) -> list[frozenset[str]]
     """The names that the annotations of one signature say themselves, then those of each class that they mention."""
     classes: dict[int, frozenset[str]] = {}
     return [_names(it, types, classes), *classes.values()]
+
+
+def written(it: Interpreter, types: Iterable[Type]) -> tuple[Counter[str], frozenset[int]]:
+    """How often the annotations of one signature, and the classes that they mention, write each name; and the numbers
+    that they write."""
+    names: Counter[str] = Counter()
+    numbers: set[int] = set()
+    for size in _sizes(it, types, set()):
+        names.update(size.symbols)
+        numbers.update(abs(coefficient) for _, coefficient in size.terms)
+    return names, frozenset(numbers)
+
+
+def _sizes(it: Interpreter, types: Iterable[Type], seen: set[int]) -> Iterator[Size]:
+    for type_ in types:
+        for found in _leaves(type_):
+            dims = found.prefix if isinstance(found, ClassType) else found.shape.dims if found.shape is not None else ()
+            yield from (dim.size for dim in dims if dim.size is not None)
+            if isinstance(found, ClassType) and id(found.cls) not in seen:
+                seen.add(id(found.cls))
+                yield from _sizes(it, _fields(it, found), seen)
+
+
+def _fields(it: Interpreter, type_: ClassType) -> list[Type]:
+    return [resolve(it, node.annotation, module) for node, module in it.fields(type_.cls).values()]
 
 
 def _names(it: Interpreter, types: Iterable[Type], classes: dict[int, frozenset[str]]) -> frozenset[str]:
@@ -34,8 +61,7 @@ def _names(it: Interpreter, types: Iterable[Type], classes: dict[int, frozenset[
                 names |= {name for dim in found.prefix if dim.size is not None for name in dim.size.symbols}
                 if id(found.cls) not in classes:
                     classes[id(found.cls)] = frozenset()  # a class may mention itself
-                    fields = [resolve(it, node.annotation, module) for node, module in it.fields(found.cls).values()]
-                    classes[id(found.cls)] = _names(it, fields, classes)
+                    classes[id(found.cls)] = _names(it, _fields(it, found), classes)
     return frozenset(names)
 
 

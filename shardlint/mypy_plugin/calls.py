@@ -18,7 +18,7 @@ from shardlint.mypy_plugin.annotations import stack, stacked_prefix
 from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import ArrayForm, Forms, arrays_in, map_arrays, read_array, shown
 from shardlint.mypy_plugin.matching import match
-from shardlint.mypy_plugin.scopes import known_names
+from shardlint.mypy_plugin.scopes import known_sizes
 from shardlint.mypy_plugin.variables import Variables
 from shardtypes.lang import Bindings, Size, format_shape
 
@@ -31,7 +31,7 @@ def call_signature(
     formals = [any(True for _ in arrays_in(formal)) for formal in signature.arg_types]
     if not any(formals) and not any(True for _ in arrays_in(signature.ret_type)):
         return signature
-    known = known_names(ctx.api)
+    known = known_sizes(ctx.api)
     bindings = Bindings()
     overloaded = _is_overloaded(ctx.context, ctx.api)
     arg_types = list(signature.arg_types)

@@ -11,7 +11,7 @@ from mypy.types import AnyType, CallableType, Instance, Type, TypeOfAny, TypeVar
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
 from shardlint.mypy_plugin.forms import arrays_in, without_shapes
 from shardlint.mypy_plugin.matching import bindings_for, match
-from shardlint.mypy_plugin.scopes import known_names
+from shardlint.mypy_plugin.scopes import known_sizes
 from shardlint.mypy_plugin.variables import Variables
 
 _REMEMBERED = 256
@@ -60,8 +60,8 @@ class PromiseChecks:
             return actual
         made = constructed(ctx.api, value)
         actual = actual if made is None else made
-        known = known_names(ctx.api)
-        problem = match(expected, actual, bindings_for(known), known, promise=True)
+        known = known_sizes(ctx.api)
+        problem = match(expected, actual, bindings_for(known.names), known, promise=True)
         if problem is not None:
             self._report(ctx.api, problem.rule or rule, problem.message(what), ctx.context, code)
             return expected  # what was promised goes on: one mistake is told once

@@ -9,6 +9,7 @@ from mypy.types import AnyType, Instance, ProperType, TupleType, Type, TypeAlias
 
 from shardlint.mypy_plugin.errors import AXES, SHAPE
 from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, sizes_of
+from shardlint.mypy_plugin.scopes import Known
 from shardtypes.lang import Bindings, Mismatch, Size, unify
 from shardtypes.lang.dtypes import fits
 from shardtypes.lang.messages import expected_got, fails_for, wrong_size
@@ -38,10 +39,8 @@ def bindings_for(known: frozenset[str]) -> Bindings:
     return Bindings({name: Size.symbol(name) for name in known})
 
 
-def match(
-    expected: Type, actual: Type, bindings: Bindings, known: frozenset[str], promise: bool = False
-) -> Problem | None:
-    """Match a value's type with a declared one; ``known`` are the names that mean a definite size in the actual type.
+def match(expected: Type, actual: Type, bindings: Bindings, known: Known, promise: bool = False) -> Problem | None:
+    """Match a value's type with a declared one; ``known`` has the names that mean a definite size in the actual type.
 
     Names of the declared type that are not bound yet are bound. With ``promise`` it was declared in the same function:
     a name that means nothing definite there says nothing of the sharding either.
@@ -66,9 +65,7 @@ def match(
     return None
 
 
-def _match_union(
-    want: UnionType, got: ProperType, bindings: Bindings, known: frozenset[str], promise: bool
-) -> Problem | None:
+def _match_union(want: UnionType, got: ProperType, bindings: Bindings, known: Known, promise: bool) -> Problem | None:
     """One member that fits is enough; members of another kind are mypy's own business."""
     first: Problem | None = None
     for item in want.items:
@@ -95,18 +92,18 @@ def _paired(want: ProperType, got: ProperType) -> list[tuple[Type, Type]]:
 
 
 def match_arrays(
-    want: ArrayForm, got: ArrayForm, bindings: Bindings, known: frozenset[str], promise: bool = False
+    want: ArrayForm, got: ArrayForm, bindings: Bindings, known: Known, promise: bool = False
 ) -> Problem | None:
     """Shape, then dtype, then sharding."""
-    sizes = _comparable(want, got, known)
-    mismatch = unify(want.shape, sizes, bindings) if want.shape is not None else None
+    sizes = _comparable(want, got, known.names)
+    mismatch = unify(want.shape, sizes, bindings, known.facts) if want.shape is not None else None
     if mismatch is not None:
         return Problem("", SHAPE, written(want), written(got), _detail(mismatch))
     if excluded(want.dtype, got.dtype):
         return Problem("ST212", SHAPE, written(want), written(got), "another dtype")
     if want.shape is None or got.shape is None:
         return None
-    detail = _axes_detail(want, got, known if promise else None)
+    detail = _axes_detail(want, got, known.names if promise else None)
     return None if detail is None else Problem("", AXES, written(want), written(got), detail)
 
 

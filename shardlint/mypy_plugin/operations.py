@@ -30,6 +30,7 @@ from shardlint.mypy_plugin.fields import field_type
 from shardlint.mypy_plugin.forms import Forms, arrays_in, read_array, without_shapes
 from shardlint.mypy_plugin.names import JAX_ARRAY
 from shardlint.mypy_plugin.reading import Reader
+from shardlint.mypy_plugin.scopes import known_sizes
 from shardlint.mypy_plugin.transformations import MAPPING, partial_call, partial_made, transformed
 from shardlint.mypy_plugin.values import type_of
 from shardlint.mypy_plugin.variables import Variables
@@ -112,7 +113,8 @@ class Operations:
     ) -> Type:
         """The type of what a model computes; a certain mismatch is reported."""
         try:
-            return type_of(model(ops.OpContext(mesh=self.report.settings.mesh)), default, self.forms)
+            context = ops.OpContext(facts=known_sizes(api).facts, mesh=self.report.settings.mesh)
+            return type_of(model(context), default, self.forms)
         except ops.OpError as error:
             witness = f"; {fails_for(error.witness)}" if error.witness and "fails for" not in error.message else ""
             self.report(

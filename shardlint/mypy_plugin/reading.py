@@ -28,7 +28,7 @@ from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, T
 
 from shardlint import values as av
 from shardlint.mypy_plugin.forms import read_array
-from shardlint.mypy_plugin.scopes import enclosing_functions, known_names
+from shardlint.mypy_plugin.scopes import enclosing_functions, known_sizes
 from shardlint.mypy_plugin.values import array_value, value_of_type, written_value
 from shardlint.mypy_plugin.variables import Variables
 from shardtypes.lang import Size
@@ -42,7 +42,7 @@ class Reader:
 
     def __init__(self, api: CheckerPluginInterface, variables: Variables) -> None:
         self._api = api
-        self.known = known_names(api)
+        self.known = known_sizes(api).names
         self._functions: list[FuncItem] = enclosing_functions(api)
         self._variables = variables
         self._bindings = variables.bindings

@@ -6,6 +6,9 @@ A name that occurs anywhere else (a local annotation, the result, a callee) may 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from mypy.nodes import FuncItem, TypeInfo, Var
@@ -13,15 +16,40 @@ from mypy.plugin import CheckerPluginInterface
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from shardlint.mypy_plugin.forms import arrays_in, parts_of, read_array
+from shardtypes.lang import Facts, Shape
 
 TREE: Final = "shardtypes"
 """The key of the metadata that marks a ``pytree_dataclass``."""
 
 
-def known_names(api: CheckerPluginInterface) -> frozenset[str]:
-    """The names bound by the functions around the expression that is being checked."""
+@dataclass(frozen=True)
+class Known:
+    """What the functions around an expression say of sizes: the ``names`` that they bind, and what holds of those."""
+
+    names: frozenset[str]
+    facts: Facts
+
+
+def known_sizes(api: CheckerPluginInterface) -> Known:
+    """What is known of sizes where an expression is being checked."""
     types = [function.type for function in enclosing_functions(api)]
-    return frozenset().union(*(names_of_parameters(typ) for typ in types if isinstance(typ, CallableType)), ())
+    signatures = [typ for typ in types if isinstance(typ, CallableType)]
+    names = frozenset[str]().union(*map(names_of_parameters, signatures))
+    return Known(names, _facts(signatures))
+
+
+def _facts(signatures: list[CallableType]) -> Facts:
+    """The names and the numbers that signatures write."""
+    names: Counter[str] = Counter()
+    numbers: set[int] = set()
+    for signature in signatures:
+        seen: set[TypeInfo] = set()
+        for typ in (*_declared(signature), signature.ret_type):
+            for shape in _shapes(typ, seen):
+                for size in (dim.size for dim in shape.dims if dim.size is not None):
+                    names.update(size.symbols)
+                    numbers.update(abs(coefficient) for _, coefficient in size.terms)
+    return Facts().writing(names, numbers)
 
 
 def enclosing_functions(api: CheckerPluginInterface) -> list[FuncItem]:
@@ -43,18 +71,21 @@ def _declared(function: CallableType) -> list[Type]:
 
 
 def _names(typ: Type, seen: set[TypeInfo]) -> set[str]:
-    names: set[str] = set()
+    return {name for shape in _shapes(typ, seen) for name in shape.names}
+
+
+def _shapes(typ: Type, seen: set[TypeInfo]) -> Iterator[Shape]:
+    """The shapes that a type writes, and those in the fields of its dataclasses."""
     for form in arrays_in(typ):
         if form.shape is not None:
-            names |= form.shape.names
+            yield form.shape
     for info in _classes(typ):
         if info in seen:
             continue
         seen.add(info)
         for symbol in info.names.values():
             if isinstance(symbol.node, Var) and symbol.node.type is not None:
-                names |= _names(symbol.node.type, seen)
-    return names
+                yield from _shapes(symbol.node.type, seen)
 
 
 def shares_scope(info: TypeInfo) -> bool:

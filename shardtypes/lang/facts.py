@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from shardtypes.lang.frozen import frozen
+from shardtypes.lang.meant_sizes import are_meant_equal
 from shardtypes.lang.size import Size
 
 _LIMIT = 4000  # assignments tried before a search gives up
@@ -70,10 +71,14 @@ class Facts:
 
     ``vocabularies`` are sets of names that were chosen apart from each other, such as those of a signature and those of
     a class from elsewhere: names of two such sets may stand for one size, so they are never called different.
+    ``numbers`` are those that annotations write themselves: a name beside them is another size. ``once`` are the names
+    that annotations write a single time, so that they tie no two dimensions to each other.
     """
 
     items: tuple[Fact, ...] = ()
     vocabularies: tuple[frozenset[str], ...] = ()
+    numbers: frozenset[int] = frozenset()
+    once: frozenset[str] = frozenset()
 
     def equal(self, a: int | Size, b: int | Size) -> Facts:
         """Add ``a == b``."""
@@ -98,6 +103,12 @@ class Facts:
             apart = [other for other in merged if words.isdisjoint(other)]
             merged = [*apart, words.union(*(other for other in merged if not words.isdisjoint(other)))]
         return replace(self, vocabularies=tuple(sorted((v for v in merged if v), key=sorted)))
+
+    def writing(self, names: Mapping[str, int], numbers: Iterable[int]) -> Facts:
+        """Add the names that annotations write, and how often, and the numbers. To be told before `speaking`."""
+        earlier = frozenset[str]().union(*self.vocabularies)
+        once = {name for name, count in names.items() if count == 1 and name not in earlier}
+        return replace(self, numbers=self.numbers | frozenset(numbers), once=self.once.difference(names) | once)
 
     def comparable(self, symbols: Iterable[str]) -> bool:
         """Whether no two of the symbols come from vocabularies that have nothing in common."""
@@ -254,7 +265,10 @@ def _fit_some_mesh(a: Size, b: Size) -> bool:
 
 @lru_cache(maxsize=8192)
 def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
-    """Whether two sizes are equal for all sizes, different for some (with a witness), or undecided."""
+    """Whether two sizes are equal for all sizes, different for some (with a witness), or undecided.
+
+    Sizes that differ for some, and agree for what the program may be meant for, are undecided as well.
+    """
     if a == b:
         return Equal()
     facts = facts or Facts()
@@ -267,7 +281,15 @@ def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
     if _fit_some_mesh(left, right):
         return Undecided()
     witness = find_witness(lambda sizes: a.evaluate(sizes) != b.evaluate(sizes), (a, b), facts)
-    return Undecided() if witness is None else Different(witness)
+    if witness is None or _are_meant_equal(a, b, facts):
+        return Undecided()
+    return Different(witness)
+
+
+def _are_meant_equal(a: Size, b: Size, facts: Facts) -> bool:
+    equalities = replace(facts, items=tuple(fact for fact in facts.items if fact.kind == "equal"))
+    left, right = equalities.simplify(a, b)
+    return are_meant_equal(left, right, facts.numbers, facts.once)
 
 
 @lru_cache(maxsize=8192)

@@ -72,7 +72,6 @@ def test_names_of_vocabularies_that_have_nothing_in_common_are_not_told_apart() 
     assert verdict("M", "H") is verdict("d_model", "d_ff") is verdict("M", "free") is Different
     assert verdict("M", "d_model") is verdict("H", "d_ff") is Undecided
     assert broadcast(names["M"], names["d_model"], facts) == Undecided()
-    assert isinstance(compare(names["M"], Size.const(3), facts), Different)
     joined = facts.speaking(["M", "d_ff"])
     assert isinstance(compare(names["B"], names["d_model"], joined), Different)
 

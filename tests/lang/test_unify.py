@@ -18,12 +18,12 @@ def sizes(*values: int | str | None) -> list[Size | None]:
 
 def test_names_are_bound_and_compared() -> None:
     bindings = Bindings()
-    assert unify(parse("B L"), sizes("batch", 16), bindings) is None
-    assert bindings.sizes == {"B": Size.of("batch"), "L": Size.of(16)}
+    assert unify(parse("B L"), sizes("batch", "length"), bindings) is None
+    assert bindings.sizes == {"B": Size.of("batch"), "L": Size.of("length")}
     mismatch = unify(parse("L B"), sizes("batch", "batch"), bindings)
     assert isinstance(mismatch, Mismatch)
-    assert (mismatch.kind, mismatch.dim, mismatch.want, mismatch.got) == ("size", 0, "L = 16", "batch")
-    assert mismatch.witness["batch"] != 16
+    assert (mismatch.kind, mismatch.dim, mismatch.want, mismatch.got) == ("size", 0, "L = length", "batch")
+    assert mismatch.witness["batch"] != mismatch.witness["length"]
 
 
 def test_a_mismatch_undoes_its_bindings() -> None:

@@ -263,8 +263,8 @@ CHANGES = {
     ),
     "a line moves that a finding points to": (
         USER.format("from a import g", "g(x)"),
-        {"a.py": "from shardtypes import f32\ndef g(x: f32['B 3']) -> f32['B 3']: return x\n"},
-        {"a.py": "from shardtypes import f32\n# a comment\ndef g(x: f32['B 3']) -> f32['B 3']: return x\n"},
+        {"a.py": "from shardtypes import f32\ndef g(x: f32['B M B']) -> f32['B M B']: return x\n"},
+        {"a.py": "from shardtypes import f32\n# a comment\ndef g(x: f32['B M B']) -> f32['B M B']: return x\n"},
     ),
     "a script of that name comes": (
         USER.format("from a import g", "g(x)"), {"b/a.py": TRANSPOSES, "a.py": KEEPS}, {"a.py": TRANSPOSES}
