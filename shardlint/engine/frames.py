@@ -82,14 +82,18 @@ class Frame:
     def at_any_time_after(self, definition: int) -> Iterator[None]:
         """What runs in the block may run whenever something was defined: of names that were bound to something else
         since then nothing is known."""
-        before, outer = self.variables, self.uncertain
-        self.uncertain = frozenset(self._changed[self._defined.get(definition, 0) :])
-        unknown = {name: Unknown(f"{name} is assigned again after the definition") for name in self.uncertain}
-        self.variables = {**before, **unknown}
+        outer = self.uncertain
+        changed = self._changed[self._defined.get(definition, 0) :]
+        self.uncertain = frozenset(name for name in changed if name in self.variables)
+        before = {name: self.variables[name] for name in self.uncertain}
+        self.variables.update(
+            {name: Unknown(f"{name} is assigned again after the definition") for name in self.uncertain}
+        )
         try:
             yield
         finally:
-            self.variables, self.uncertain = before, outer
+            self.variables.update(before)
+            self.uncertain = outer
 
     @property
     def state(self) -> object:
