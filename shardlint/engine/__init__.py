@@ -154,7 +154,8 @@ class run:
             it.regions.add(FunctionValue(node, self.module.name, closure, owner, node.name), it.view, region, True)
         func = FunctionValue(node, self.module.name, closure, owner, node.name)
         try:
-            self._ranks(node, owner, closure, func, region)
+            with closure.at_any_time_after(node.at if owner is None else owner.node.at):
+                self._ranks(node, owner, closure, func, region)
         except StepLimit:
             it.stack.clear()
             it.callers.clear()

@@ -16,7 +16,7 @@ from shardlint.engine.types import (
     Type,
     UnionType,
 )
-from shardlint.values import ClassValue, ExternalValue
+from shardlint.values import ClassValue, ExternalValue, ModuleValue
 from shardtypes.lang import Shape, ShapeSyntaxError, parse
 from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
@@ -231,6 +231,8 @@ def static_definition(it: Interpreter, expr: ir.Expr, module: str) -> object:
         base = static_definition(it, expr.obj, module)
         if isinstance(base, ExternalValue):
             return it.external(f"{base.qualname}.{expr.name}")
+        if isinstance(base, ModuleValue) and it.project.lookup(base.name, expr.name) is not None:
+            return it.static_name(base.name, expr.name)
     return None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import instances, matching, registration
 from shardlint.engine.frames import Frame
+from shardlint.engine.positional_fields import MAKING_DATACLASSES, is_field, positional_fields
 from shardlint.engine.sharding import manual_layers
 from shardlint.engine.trees import is_tree, map_leaves
 from shardlint.engine.types import AnyType, ArrayType, ClassType, Type
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 _RUNNING = frozenset({"apply", "init", "init_with_output"})
 _MODULE = "flax.linen.Module"
 _DATACLASS_DECORATORS = frozenset({"dataclass", "pytree_dataclass", "frozen", "define", "register_dataclass"})
-_DATACLASS_BASES = frozenset({"equinox.Module", "typing.NamedTuple", "flax.struct.PyTreeNode", "flax.linen.Module",
-                              "equinox._module.Module"})  # fmt: skip
+_DATACLASS_BASES = MAKING_DATACLASSES | {"typing.NamedTuple"}
 
 
 def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
@@ -86,15 +86,8 @@ def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, st
     for base in reversed(cls.bases):
         if isinstance(base, ClassValue) and base is not cls:
             found.update(fields(it, base))
-    found.update((name, (node, cls.module)) for name, node in cls.fields.items() if not _is_classvar(node.annotation))
+    found.update((name, (node, cls.module)) for name, node in cls.fields.items() if is_field(node.annotation))
     return found
-
-
-def _is_classvar(annotation: ir.Expr) -> bool:
-    expr = annotation.obj if isinstance(annotation, ir.Subscript) else annotation
-    return (isinstance(expr, ir.Name) and expr.id == "ClassVar") or (
-        isinstance(expr, ir.Attr) and expr.name == "ClassVar"
-    )
 
 
 def find_method(cls: ClassValue, name: str) -> tuple[ir.Function, ClassValue] | None:
@@ -294,7 +287,10 @@ def construct(
     declared = fields(it, cls)
     given: dict[str, Value] = {}
     where: dict[str, int] = {}
-    for index, (name, value) in enumerate(zip(declared, args, strict=False)):
+    order = positional_fields(cls, lambda expr, module: _makes_dataclass(it, expr, module)) if args else ()
+    if order is None:
+        given = dict.fromkeys(declared, Unknown("fields of a base class that is not known come first"))
+    for index, (name, value) in enumerate(zip(order or (), args, strict=False)):
         given[name] = value
         where[name] = places[index] if index < len(places) else at
     for index, (name, value) in enumerate(kwargs.items()):

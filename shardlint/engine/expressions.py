@@ -118,7 +118,7 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             return _ternary(it, frame, expr)
         case ir.Walrus(target=target, value=inner):
             value = evaluate(it, frame, inner)
-            frame.variables[target] = value
+            frame.bind(target, value)
             see(it, frame, (expr.at, target), value)
             return value
         case ir.Lambda():

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.types import Type
 from shardlint.logical_rules import RuleList
-from shardlint.values import FunctionValue, MeshValue, SequenceValue, Value
+from shardlint.values import (
+    ClassValue,
+    ExternalValue,
+    FunctionValue,
+    MeshValue,
+    ModuleValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
 from shardtypes.lang import Bindings, Facts
 
 if TYPE_CHECKING:
@@ -16,6 +29,7 @@ if TYPE_CHECKING:
     from shardlint.ops.sharding import View
 
 
+_CALLED = (ClassValue, ExternalValue, FunctionValue, ModuleValue, PartialValue, WrappedValue)
 HELD = "(held)"  # the arguments that a function could change, under a name that no program has
 
 
@@ -46,6 +60,45 @@ class Frame:
     region: Region | None = None  # what runs it on every device, if that is known
     inside: bool = False  # of manual code: what its names hold may differ between devices
     mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
+
+    uncertain: frozenset[str] = frozenset()  # names of which nothing is known for a while, see at_any_time_after
+    _changed: list[str] = field(default_factory=list)  # names that were bound to something else, in order
+    _defined: dict[int, int] = field(default_factory=dict)  # by definition: how many names had changed by then
+
+    def bind(self, name: str, value: Value) -> None:
+        """Assign to a name. A function that is replaced by itself under a transformation counts as the same."""
+        before = self.variables.get(name)
+        self.variables[name] = value
+        if before is None or before == value:
+            return
+        if not (isinstance(before, _CALLED) and isinstance(value, _CALLED)):
+            self._changed.append(name)
+
+    def note_definition(self, at: int) -> None:
+        """A function or class is defined here: what it finds when it runs is what its names hold from now on."""
+        self._defined.setdefault(at, len(self._changed))
+
+    @contextmanager
+    def at_any_time_after(self, definition: int) -> Iterator[None]:
+        """What runs in the block may run whenever something was defined: of names that were bound to something else
+        since then nothing is known."""
+        outer = self.uncertain
+        changed = self._changed[self._defined.get(definition, 0) :]
+        self.uncertain = frozenset(name for name in changed if name in self.variables)
+        before = {name: self.variables[name] for name in self.uncertain}
+        self.variables.update(
+            {name: Unknown(f"{name} is assigned again after the definition") for name in self.uncertain}
+        )
+        try:
+            yield
+        finally:
+            self.variables.update(before)
+            self.uncertain = outer
+
+    @property
+    def state(self) -> object:
+        """What is equal only where all names hold the same as before, those that were not bound yet aside."""
+        return len(self._changed), self.uncertain
 
     def leave(self, value: Value) -> None:
         """Control leaves the function here, with a result: what it leaves of its arguments."""

@@ -54,7 +54,9 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
     facts = Facts() if top and all(map(_has_no_size, bound.values())) else frame.facts
     apart = None if it.apart is None else frozenset(it.apart)
     around = (facts, frame.mesh, frame.rules, it.target, it.view, apart, it.parameters, bool(frame.silent))
-    key = (id(node), func.module, tuple(bound.items()), around) if top else None
+    target = it.modules.get(it.target)
+    held_by_modules = (closure.state, None if target is None else target.state)
+    key = (id(node), func.module, tuple(bound.items()), around, held_by_modules) if top else None
     if key is not None and not _hashable(key):
         key = None
     held = tuple(value for value in bound.values() if objects.can_change(value))

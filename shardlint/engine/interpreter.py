@@ -208,7 +208,8 @@ class Interpreter:
             case ModuleRef(name=module):
                 return ModuleValue(module)
             case Definition(module=module, node=ir.Class() as node):
-                return classes.make(self, node, module)
+                made = self.statics.get((module, node.name))  # one class, whatever it is imported as
+                return made if isinstance(made, ClassValue) and made.node is node else classes.make(self, node, module)
             case Definition(module=module, node=ir.Function() as node):
                 return FunctionValue(node, module, self.modules.get(module), None, node.name)
             case Definition(module=module, node=ir.Assign(targets=(ir.Name(),), value=value)):

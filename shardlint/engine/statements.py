@@ -98,8 +98,10 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             (frame.breaks if what == "break" else frame.jumps).append(dict(frame.variables))
             return True
         case ir.Function():
+            frame.note_definition(node.at)
             _define(it, frame, node)
         case ir.Class():
+            frame.note_definition(node.at)
             found = it.static_name(frame.module, node.name) if frame.parent is None else None
             frame.variables[node.name] = found if isinstance(found, ClassValue) else classes.local(it, frame, node)
         case ir.Delete(targets=targets):
@@ -143,7 +145,7 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
     """Bind a target: a name, a sequence of targets, an attribute or an item."""
     match target:
         case ir.Name(id=name):
-            frame.variables[name] = value
+            frame.bind(name, value)
             see(it, frame, (target.at, name), value)
         case ir.Sequence(items=items):
             if source is not None and not any(isinstance(item, ir.Star) for item in items):

@@ -10,6 +10,7 @@ import __future__
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 
 from shardlint.evaluation.errors import NotEvaluable
@@ -261,7 +262,8 @@ class Statement:
     runs_program: bool
 
 
-def statements(source: str, path: str) -> list[Statement]:
+@lru_cache(maxsize=512)  # every run of every program and function imports the same modules
+def statements(source: str, path: str) -> tuple[Statement, ...]:
     """The statements of a module.
 
     Raises SyntaxError, or NotEvaluable for code that reaches for the interpreter.
@@ -281,7 +283,7 @@ def statements(source: str, path: str) -> list[Statement]:
         module = ast.fix_missing_locations(ast.Module(body, []))
         code = compile(module, path, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
         found.append(Statement(code, names, runs_program))
-    return found
+    return tuple(found)
 
 
 def started(source: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
@@ -48,6 +48,13 @@ class Outside:
     def __getitem__(self, item: Any) -> Any:
         function = known(f"{self.qualname}[]")
         return Outside(f"{self.qualname}[]") if function is None else function(item)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Python would ask ``__getitem__`` for one item after another, without end."""
+        raise NotEvaluable(f"the items of {self.qualname}")
+
+    def __contains__(self, item: Any) -> bool:
+        raise NotEvaluable(f"the items of {self.qualname}")
 
     def __or__(self, other: Any) -> Any:
         return self

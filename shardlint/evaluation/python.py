@@ -17,7 +17,7 @@ import re
 import string
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
@@ -65,6 +65,10 @@ class _Sequence(type):
 
     def __getitem__(cls, item: Any) -> Any:
         return types.GenericAlias(cls.plain, item)
+
+    def __iter__(cls) -> Iterator[Any]:
+        """Python would ask ``__getitem__`` for one item after another, without end."""
+        raise NotEvaluable(f"the items of {cls.plain.__name__}")
 
     def __mro_entries__(cls, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return (cls.plain,)
