@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import checks, placements, prefixes
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_exit import shown_path
@@ -13,9 +17,12 @@ from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType, SequenceType
 from shardlint.values import (
     ArrayValue,
+    ExternalValue,
+    FunctionValue,
     IntValue,
     Literal,
     MeshValue,
+    PartialValue,
     SequenceValue,
     ShardingValue,
     SpecValue,
@@ -23,7 +30,11 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
+from shardlint.walking import walk
 from shardtypes.lang import format_shape
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
 
 JIT = "jax.jit"
 SHARD_MAP = "jax.shard_map"
@@ -95,8 +106,47 @@ def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
         return value
     found = signature(site.it, wrapped.func)
     if found is None or isinstance(found.result, Unknown):  # else judged where it was transformed
+        before = len(site.it.events)
         _Check(site, options).values(value, outs, "the result", None)
+        if len(site.it.events) > before:
+            func = innermost(wrapped.func)
+            site.it.judged.update([id(func.node)] if isinstance(func, FunctionValue) else ())
     return placements.note(site, checks.placed(value, outs, site.frame.mesh), outs)
+
+
+def leave(it: Interpreter, frame: Frame, value: Value, at: int) -> None:
+    """A result of a function that is checked by itself, where its decorator is ``jit``. Annotated results are judged
+    where the decorator is applied."""
+    node = frame.function.node if frame.function is not None else None
+    if frame.in_place or frame.parent is None or not isinstance(node, ir.Function) or not node.decorators:
+        return
+    expr = node.decorators[0]
+    frame.parent.silent += 1
+    wrapper = it.evaluate(frame.parent, expr)
+    frame.parent.silent -= 1
+    options = dict(wrapper.kwargs) if isinstance(wrapper, PartialValue) else {}
+    function = wrapper.func if isinstance(wrapper, PartialValue) else wrapper
+    if not isinstance(function, ExternalValue) or function.qualname not in placements.COMPILING:
+        return
+    outs = options.get("out_shardings", NONE)
+    if outs == NONE:
+        if not _is_used_by_traced(it, frame.module, node):
+            placements.report_dropped(it, frame, value, at)
+    elif frame.promise is None and id(node) not in it.judged:
+        named = expr.args if isinstance(expr, ir.Call) else ()
+        operand = next((arg.value for arg in named if arg.keyword == "out_shardings"), None)
+        site = Site(it, frame.parent, JIT, (), options, expr.at)
+        _Check(site, options).values(value, outs, f"the result of {node.name}", operand)
+
+
+def _is_used_by_traced(it: Interpreter, module: str, node: ir.Function) -> bool:
+    """Whether another function with a decorator speaks of this one: inside of compiled code its results are none."""
+    source = it.project.module(module)
+    others = walk(source.body if source is not None else (), frozenset({ir.Function}))
+    return any(
+        isinstance(other, ir.Function) and other is not node and other.decorators and node.name in it.names_in(other)
+        for other in others
+    )
 
 
 def _arguments(site: Site) -> dict[str, Value]:

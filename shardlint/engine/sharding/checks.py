@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal as Choice
 
@@ -72,23 +72,48 @@ def check_array(
         return False
     if axes is None or value.manual or indivisible == "ignored":
         return True
-    for index, (entry, dim) in enumerate(zip(spec.entries, value.dims, strict=False)):
-        count = shards(entry, axes)
-        size = None if dim.size is None else dim.size.constant
-        if entry is None or count is None or size is None or size % count == 0:
-            continue
+    for one in uneven(value, spec, axes):
         if indivisible == "refused":
-            text = f"dimension {index} of {what}: {messages.indivisible(size, count, entry)}"
-            site.report("ST104", at, text, site.origin(spec, at))
+            site.report("ST104", at, f"dimension {one.index} of {what}: {one.text()}", site.origin(spec, at))
             return False
-        if size < count:
+        if one.size < one.count:
             text = (
-                f"dimension {index} of {what} is {size}, {'/'.join(entry)} has {count} devices:"
+                f"dimension {one.index} of {what} is {one.size}, {'/'.join(one.axes)} has {one.count} devices:"
                 " under jit JAX drops the constraint in silence"
             )
             site.report("ST312", at, text, site.origin(spec, at))
             return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A dimension whose axes do not divide it: its index and size, into how many parts it is split, and by what."""
+
+    index: int
+    size: int
+    count: int
+    axes: tuple[str, ...]
+
+    def text(self) -> str:
+        padded = -(-self.size // self.count) * self.count
+        return f"{messages.indivisible(self.size, self.count, self.axes)}; pad it to {padded}, or do not split it"
+
+
+def uneven(value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> Iterator[Uneven]:
+    """The dimensions of known size that a spec splits into parts of different sizes."""
+    for index, (entry, dim) in enumerate(zip(spec.entries or (), value.dims or (), strict=False)):
+        count = None if axes is None else shards(entry, axes)
+        size = None if dim.size is None else dim.size.constant
+        if entry is not None and count is not None and size is not None and size % count:
+            yield Uneven(index, size, count, entry)
+
+
+def dropped_result(one: Uneven) -> str:
+    """What ``jit`` does to such a constraint on one of its results."""
+    return (
+        f"dimension {one.index} of the value: {one.text()}; on a result of jit such a constraint is dropped in silence"
+    )
 
 
 def same_axes(a: tuple[str, ...], b: tuple[str, ...], axes: dict[str, int | None] | None) -> bool:

@@ -1,0 +1,117 @@
+"""What the linter calls certain is what JAX does on eight devices: it raises, or an array does not lie as asked.
+
+Each case is a script with ``<<right||wrong>>``: the right one is accepted by both, the wrong one by neither.
+"""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import pytest
+from jax.sharding import NamedSharding
+
+from shardlint.engine import analyze
+from shardlint.lower import lower
+from shardlint.project import Project
+
+SETUP = """from functools import partial
+import jax, numpy as np, optax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((2, 4), ('d', 't'), axis_types=(AxisType.Auto,) * 2)
+ROWS, COLUMNS, BOTH = (NamedSharding(mesh, spec) for spec in (P('t'), P(None, 't'), P(('d', 't'))))
+"""
+_CHOICE = re.compile(r"<<(.*?)\|\|(.*?)>>")
+#: Scripts that JAX refuses, by the rule that says so.
+REFUSED = [
+    ("ST104", "x = jax.device_put(jnp.zeros((<<16||17>>, 4)), BOTH)"),
+    ("ST104", "x = jax.device_put({'w': jnp.zeros((16, 4)), 'b': jnp.zeros((<<16||17>>,))}, BOTH)"),
+    ("ST104", "x = jax.tree.map(lambda p: jax.device_put(p, BOTH), (jnp.zeros((<<16||17>>, 4)),))"),
+    ("ST104", "x = jax.jit(lambda x: jax.device_put(x, BOTH))(jnp.zeros((<<16||17>>, 4)))"),
+    ("ST104", "x = lax.with_sharding_constraint(jnp.zeros((<<16||17>>, 4)), BOTH)"),
+    ("ST104", "x = jnp.zeros((<<16||17>>, 4), device=BOTH)"),
+    ("ST104", "x = jnp.asarray(np.zeros((<<16||17>>, 4)), device=BOTH)"),
+    ("ST104", "x = jnp.full_like(jnp.zeros((<<16||17>>, 4)), 2, device=BOTH)"),
+    ("ST104", "x = jax.make_array_from_callback((<<16||17>>, 4), BOTH, lambda i: np.zeros((17, 4))[i])"),
+    ("ST104", "x = jax.jit(jnp.tanh, in_shardings=BOTH)(jnp.zeros((<<16||17>>, 4)))"),
+    ("ST104", "x = jax.jit(jnp.tanh, out_shardings=BOTH)(jnp.zeros((<<16||17>>, 4)))"),
+    ("ST104", "@partial(jax.jit, out_shardings=BOTH)\ndef init():\n    return jnp.zeros((<<16||17>>, 4))\nx = init()"),
+    ("ST104", "part = P(('d', 't'))\nf = jax.shard_map(jnp.tanh, mesh=mesh, in_specs=part, out_specs=part)\n"
+              "x = f(jnp.zeros((<<16||17>>, 4)))"),
+]  # fmt: skip
+#: Scripts whose ``x`` does not lie as ``asked``: that is dropped, or refused by some releases.
+DROPPED = [
+    ("ST312", "asked = BOTH\n"
+              "x = jax.jit(lambda x: lax.with_sharding_constraint(x, asked))(jnp.zeros((<<16||17>>, 4)))"),
+    ("ST312", "asked = ROWS\nx = jax.jit(lambda x: lax.with_sharding_constraint(x, asked))(jnp.zeros((<<4||2>>, 4)))"),
+    ("ST312", "asked = COLUMNS\ndef f(x):\n    return x.sum(), lax.with_sharding_constraint(x * 2, asked)\n"
+              "x = jax.jit(f)(jnp.zeros((4, <<8||6>>)))[1]"),
+    ("ST312", "asked = BOTH\n@jax.jit\ndef f():\n"
+              "    return lax.with_sharding_constraint(jnp.ones((<<16||12>>, 4)), asked)\nx = f()"),
+]  # fmt: skip
+
+
+def sides(script: str) -> tuple[str, str]:
+    right, wrong = (_CHOICE.sub(lambda found, side=side: found[side], script) for side in (1, 2))
+    assert right != wrong
+    return right, wrong
+
+
+def reported(script: str) -> list[str]:
+    module = lower((SETUP + script).encode(), "script", "script.py").module
+    return [event.code for event in analyze(Project({"script": module}), module)]
+
+
+MESSAGES = {
+    "x = jax.device_put(jnp.zeros((17, 4)), BOTH)": (
+        "dimension 0 of the value: 17 is not divisible by 8, the size of d/t; pad it to 24, or do not split it"
+    ),
+    "x = jax.jit(lambda x: lax.with_sharding_constraint(x, ROWS))(jnp.zeros((6, 4)))": (
+        "dimension 0 of the value: 6 is not divisible by 4, the size of t; pad it to 8, or do not split it; "
+        "on a result of jit such a constraint is dropped in silence"
+    ),
+}
+
+
+@pytest.mark.parametrize("script", MESSAGES)
+def test_the_message_is_word_for_word(script: str) -> None:
+    module = lower((SETUP + script).encode(), "script", "script.py").module
+    assert [event.message for event in analyze(Project({"script": module}), module)] == [MESSAGES[script]]
+
+
+def run(script: str) -> dict[str, object]:
+    names: dict[str, object] = {}
+    exec(compile(SETUP + script, "<script>", "exec"), names)
+    return names
+
+
+def lies_as_asked(script: str) -> bool:
+    try:
+        names = run(script)
+    except ValueError:
+        return False
+    x, asked = names["x"], names["asked"]
+    assert isinstance(x, jax.Array)
+    assert isinstance(asked, NamedSharding)
+    return x.sharding.is_equivalent_to(asked, x.ndim)
+
+
+@pytest.mark.parametrize(("code", "script"), REFUSED, ids=range(len(REFUSED)))
+def test_what_jax_refuses_is_found(code: str, script: str) -> None:
+    right, wrong = sides(script)
+    run(right)
+    with pytest.raises((ValueError, TypeError)):
+        run(wrong)
+    assert reported(right) == []
+    assert reported(wrong) == [code]
+
+
+@pytest.mark.parametrize(("code", "script"), DROPPED, ids=range(len(DROPPED)))
+def test_what_jax_drops_is_found(code: str, script: str) -> None:
+    right, wrong = sides(script)
+    assert lies_as_asked(right)
+    assert not lies_as_asked(wrong)
+    assert reported(right) == []
+    assert reported(wrong) == [code]
