@@ -9,6 +9,7 @@ import re
 
 import jax
 import pytest
+from jax._src.named_sharding import DuplicateSpecError  # not public, and no ValueError
 from jax.sharding import NamedSharding
 
 from shardlint.engine import analyze
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 mesh = jax.make_mesh((2, 4), ('d', 't'), axis_types=(AxisType.Auto,) * 2)
-ROWS, COLUMNS, BOTH = (NamedSharding(mesh, spec) for spec in (P('t'), P(None, 't'), P(('d', 't'))))
+ROWS, COLUMNS, BOTH, WHOLE = (NamedSharding(mesh, spec) for spec in (P('t'), P(None, 't'), P(('d', 't')), P()))
 """
 _CHOICE = re.compile(r"<<(.*?)\|\|(.*?)>>")
 #: Scripts that JAX refuses, by the rule that says so.
@@ -40,6 +41,26 @@ REFUSED = [
     ("ST104", "@partial(jax.jit, out_shardings=BOTH)\ndef init():\n    return jnp.zeros((<<16||17>>, 4))\nx = init()"),
     ("ST104", "part = P(('d', 't'))\nf = jax.shard_map(jnp.tanh, mesh=mesh, in_specs=part, out_specs=part)\n"
               "x = f(jnp.zeros((<<16||17>>, 4)))"),
+]  # fmt: skip
+REFUSED += [
+    ("ST102", "f = jax.shard_map(jnp.tanh, mesh=mesh, in_specs=P('d', <<'t'||'d'>>), out_specs=P('d', 't'))\n"
+              "x = f(jnp.ones((8, 8)))"),
+    ("ST102", "f = jax.shard_map(jnp.tanh, mesh=mesh, in_specs=P('d'), out_specs=P('d', <<None||'d'>>))\n"
+              "x = f(jnp.ones((8, 8)))"),
+    ("ST102", "with jax.set_mesh(mesh):\n    x = jax.jit(jnp.tanh, in_shardings=P('d', <<'t'||'d'>>))"),
+    ("ST102", "with jax.set_mesh(mesh):\n    x = lax.with_sharding_constraint([jnp.ones((8, 8))], "
+              "[P('d', <<'t'||'d'>>)])"),
+    ("ST102", "x = NamedSharding(mesh, P(('d', 't'), <<None||'t'>>))"),
+    ("ST308", "x = jax.jit(jnp.tanh, in_shardings=ROWS)(jax.device_put(jnp.ones((8, 8)), <<ROWS||COLUMNS>>))"),
+    ("ST308", "x = jax.jit(jnp.tanh, in_shardings=ROWS)(jnp.ones((8, 8), device=<<ROWS||WHOLE>>))"),
+    ("ST308", "def put(x):\n    return jax.device_put(x, <<ROWS||COLUMNS>>)\n"
+              "x = jax.jit(jnp.tanh, in_shardings=ROWS)(put(jnp.ones((8, 8))))"),
+    ("ST308", "f = jax.jit(lambda p: p['w'], in_shardings=({'w': ROWS},))\n"
+              "x = f(jax.device_put({'w': jnp.ones((8, 8))}, <<ROWS||COLUMNS>>))"),
+    ("ST308", "x = jax.make_array_from_callback((8, 8), <<ROWS||COLUMNS>>, lambda i: np.ones((8, 8))[i])\n"
+              "x = jax.jit(jnp.tanh, in_shardings=ROWS)(x)"),
+    ("ST308", "x = jax.jit(jnp.exp, out_shardings=<<ROWS||COLUMNS>>)(jnp.ones((8, 8)))\n"
+              "@partial(jax.jit, in_shardings=(ROWS, None))\ndef f(x, y):\n    return x + y\nx = f(x, x)"),
 ]  # fmt: skip
 #: Scripts whose ``x`` does not lie as ``asked``: that is dropped, or refused by some releases.
 DROPPED = [
@@ -65,6 +86,10 @@ def reported(script: str) -> list[str]:
 
 
 MESSAGES = {
+    "x = jax.jit(jnp.tanh, in_shardings=ROWS)(jax.device_put(jnp.ones((8, 16)), COLUMNS))": (
+        "argument 0, '8 16', was placed by P(None, 't'), in_shardings asks for P('t'): "
+        "jit refuses arrays that lie otherwise, device_put it anew"
+    ),
     "x = jax.device_put(jnp.zeros((17, 4)), BOTH)": (
         "dimension 0 of the value: 17 is not divisible by 8, the size of d/t; pad it to 24, or do not split it"
     ),
@@ -102,7 +127,7 @@ def lies_as_asked(script: str) -> bool:
 def test_what_jax_refuses_is_found(code: str, script: str) -> None:
     right, wrong = sides(script)
     run(right)
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises((ValueError, TypeError, DuplicateSpecError)):
         run(wrong)
     assert reported(right) == []
     assert reported(wrong) == [code]

@@ -24,7 +24,6 @@ from shardlint.values import (
     MeshValue,
     PartialValue,
     SequenceValue,
-    ShardingValue,
     SpecValue,
     Unknown,
     Value,
@@ -49,8 +48,11 @@ def transform(site: Site) -> WrappedValue | None:
     given = _arguments(site)
     found = signature(site.it, site.args[0])
     ins, outs = (given.get(name, NONE) for name in _NAMES[site.qualname])
+    check = _Check(site, given)
+    for specs, name, position in zip((ins, outs), _NAMES[site.qualname], (2, 3), strict=True):
+        check.specs(specs, site.operand(position, name))
     if found is not None:
-        _Check(site, given).signature(found, ins, outs)
+        check.signature(found, ins, outs)
     if site.qualname == JIT and (ins != NONE or outs != NONE):
         return WrappedValue(JIT, site.args[0], tuple(given.items()))
     return None
@@ -76,26 +78,32 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
 
 
 def _check_placed(site: Site, ins: Value) -> None:
-    """Arrays that the program has placed itself: outside of other functions, where nothing is traced, ``jit`` refuses
-    those that lie otherwise than its shardings say."""
-    if site.frame.function is not None or site.frame.parent is not None:
+    """Arrays that the program has placed itself, given by code that nothing traces: ``jit`` refuses those that lie
+    otherwise than its shardings say."""
+    if not placements.runs_now(site.it, site.frame):
         return
     items = ins.items if isinstance(ins, SequenceValue) else (ins,) * len(site.args)
     for index, (value, one) in enumerate(zip(site.args, items, strict=False)):
-        placement, spec = site.it.placements.get(id(value)), spec_of(one)
-        if placement is None or spec is None or not isinstance(value, ArrayValue) or value.dims is None:
-            continue
-        axes = checks.mesh_axes(site, one)
-        if axes is None or axes != placement.axes or None in axes.values():
-            continue
-        rank = len(value.dims)
-        have, want = ([*(s.entries or ()), *[()] * rank][:rank] for s in (placement.spec, spec))
-        pairs = zip(have, want, strict=True)
-        if any(None not in (a, b) and not checks.same_axes(a or (), b or (), axes) for a, b in pairs):
+        for array, sharding, what in checks.pairs(value, one, f"argument {index}"):
+            placement, spec = site.it.placements.get(id(array)), spec_of(sharding)
+            if placement is None or spec is None or not _lies_otherwise(site, placement, sharding, spec):
+                continue
             operand = site.operand(index, "")
-            text = f"argument {index} was placed by {shown(placement.spec)}, in_shardings asks for {shown(spec)}: jit refuses arrays that lie otherwise, device_put it anew"  # noqa: E501 - one sentence
+            shape = format_shape([dim.size for dim in array.dims or ()])
+            text = f"{what}, {shape!r}, was placed by {shown(placement.spec)}, in_shardings asks for {shown(spec)}: jit refuses arrays that lie otherwise, device_put it anew"  # noqa: E501 - one sentence
             site.report("ST308", operand.at if operand is not None else site.at, text)
             return
+
+
+def _lies_otherwise(site: Site, placement: placements.Placement, sharding: Value, spec: SpecValue) -> bool:
+    """Whether a placed array certainly lies on the same mesh in another way than a sharding says."""
+    axes = checks.mesh_axes(site, sharding)
+    if placement.value.dims is None or axes is None or axes != placement.axes or None in axes.values():
+        return False
+    rank = len(placement.value.dims)
+    have, want = ([*(s.entries or ()), *[()] * rank][:rank] for s in (placement.spec, spec))
+    pairs = zip(have, want, strict=True)
+    return any(None not in (a, b) and not checks.same_axes(a or (), b or (), axes) for a, b in pairs)
 
 
 def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
@@ -181,6 +189,15 @@ class _Check:
         self.named = axis_names(given.get("axis_names")) if self.manual else None
         self.indivisible: checks.Indivisible = "ignored" if self.manual else "refused"
 
+    def specs(self, tree: Value, operand: ir.Expr | None) -> None:
+        """The specs of a tree against the mesh, whatever they are for. What is written out in a decorator was judged
+        nowhere else."""
+        for sharding in checks.shardings_in(tree):
+            spec = spec_of(sharding)
+            if spec is None or (spec is not sharding and self.site.place(spec, operand) != (spec.place or (0, 0))[1]):
+                continue  # was judged where it was made
+            self._axes(sharding, spec, operand)
+
     def signature(self, found: Signature, ins: Value, outs: Value) -> None:
         in_name, out_name = _NAMES[self.site.qualname]
         in_operand, out_operand = self.site.operand(2, in_name), self.site.operand(3, out_name)
@@ -239,18 +256,16 @@ class _Check:
     def values(
         self, value: Value, shardings: Value, what: str, operand: ir.Expr | None, splits: bool = False
     ) -> None:  # fmt: skip
-        """The arrays of one parameter or result against their specs."""
-        if isinstance(shardings, SpecValue):
-            self._axes(shardings, shardings, operand)
+        """The arrays of one parameter or result against their specs, whose axes have been judged."""
         differs = prefixes.mismatch(value, shardings)
         if differs is not None:
             self.site.report("ST307", self._at(operand), f"{what}{shown_path(differs[0])} {differs[1]}")
             return
         for array, one, name in checks.pairs(value, shardings, what):
             spec = spec_of(one)
-            if spec is None or not self._axes(one, spec, operand):
-                continue
             axes = checks.mesh_axes(self.site, one, self.mesh)
+            if spec is None or checks.wrong_axis(spec, axes) is not None:
+                continue
             if not checks.check_array(self.site, array, spec, axes, operand, name, self.indivisible):
                 return
             if splits and not self._agrees(array, spec, axes):
@@ -262,18 +277,15 @@ class _Check:
                 self.site.report("ST308", at, text, self.site.origin(spec, at))
                 return
 
-    def _axes(self, sharding: Value, spec: SpecValue, operand: ir.Expr | None) -> bool:
-        if isinstance(sharding, ShardingValue) and self.site.place(spec, operand) != (spec.place or (0, 0))[1]:
-            return True  # was judged where it was made
+    def _axes(self, sharding: Value, spec: SpecValue, operand: ir.Expr | None) -> None:
         if not checks.check_axes(self.site, spec, checks.mesh_axes(self.site, sharding, self.mesh), operand):
-            return False
+            return
         named = self.named
         other = next((one for entry in spec.entries or () for one in entry or () if named and one not in named), "")
         if other:
             at = self.site.place(spec, operand)
             text = f"{shown(spec)} names {other!r}, which axis_names leaves to the compiler ({', '.join(named or ())})"
             self.site.report("ST305", at, text, self.site.origin(spec, at))
-        return not other
 
     def _agrees(self, array: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> bool:
         """Whether the declared axes may be those of the spec."""

@@ -11,6 +11,7 @@ from shardlint import ir
 from shardlint.engine.sharding import meshes
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.trees import children
 from shardlint.ops.sharding.explicit import explicit_axes
 from shardlint.values import (
     ArrayValue,
@@ -43,18 +44,34 @@ def mesh_axes(site: Site, sharding: Value, explicit: MeshValue | None = None) ->
 
 def check_axes(site: Site, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None) -> bool:
     """Axes that occur twice, and axes that the mesh does not have. False after a report."""
+    wrong = wrong_axis(spec, axes)
+    if wrong is None:
+        return True
+    at = site.place(spec, operand)
+    site.report(wrong[0], at, wrong[1], site.origin(spec, at))
+    return False
+
+
+def wrong_axis(spec: SpecValue, axes: dict[str, int | None] | None) -> tuple[str, str] | None:
+    """The code and the message about the first axis that occurs twice, or that the mesh does not have."""
     seen: set[str] = set()
     for entry in spec.entries or ():
         for axis in entry or ():
-            at = site.place(spec, operand)
             if axis in seen:
-                site.report("ST102", at, messages.repeated_axis(axis, shown(spec)), site.origin(spec, at))
-                return False
+                return "ST102", messages.repeated_axis(axis, shown(spec))
             seen.add(axis)
             if axes is not None and axis not in axes:
-                site.report("ST103", at, messages.unknown_axis(axis, axes), site.origin(spec, at))
-                return False
-    return True
+                return "ST103", messages.unknown_axis(axis, axes)
+    return None
+
+
+def shardings_in(tree: Value) -> Iterator[SpecValue | ShardingValue]:
+    """The specs and shardings of a tree."""
+    if isinstance(tree, (SpecValue, ShardingValue)):
+        yield tree
+        return
+    for _, part in children(tree) or ():
+        yield from shardings_in(part)
 
 
 def check_array(

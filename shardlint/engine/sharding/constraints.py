@@ -117,8 +117,9 @@ def _place(
     if value is None or sharding is None:
         return None
     operand = site.operand(1, names[1])
-    if isinstance(sharding, SpecValue):  # whatever the value is
-        checks.check_axes(site, sharding, checks.mesh_axes(site, sharding), operand)
+    for leaf in checks.shardings_in(sharding):  # whatever the value is; a NamedSharding was judged where it was made
+        if isinstance(leaf, SpecValue):
+            checks.check_axes(site, leaf, checks.mesh_axes(site, leaf), operand)
     for array, one, what in checks.pairs(value, sharding, "the value"):
         spec = spec_of(one)
         if spec is None:
