@@ -178,6 +178,8 @@ def _method(
 ) -> Value:  # fmt: skip
     if isinstance(func.receiver, CollectionValue):
         return lists.method(func.receiver, func.name, args)
+    if func.name == "dot" and len(args) == 1:
+        sharding.matmul(it, frame, func.receiver, args[0], at)
     try:
         ctx = it.context(frame, at)
         plain = {name: operand(value) for name, value in kwargs.items()}

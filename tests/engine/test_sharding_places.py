@@ -16,6 +16,7 @@ from shardlint.project import Project
 from shardlint.rules import all_rules
 
 SETUP = """from dataclasses import dataclass
+import einops
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -103,6 +104,27 @@ MISTAKES = {
                      "nn.with_logical_constraint(x, ⟨('batch', None)⟩)", "B M"),
     "ST403": Mistake("x @ nn.with_logical_constraint(y, ⟨('mlp', 'embed')⟩)",
                      "x @ nn.with_logical_constraint(y, ⟨('embed', 'mlp')⟩)", "batch embed, embed F"),
+    **{
+        f"ST403 of {name}": Mistake(
+            call.format("nn.with_logical_constraint(y, ⟨('mlp', 'embed')⟩)"),
+            call.format("nn.with_logical_constraint(y, ⟨('embed', 'mlp')⟩)"), "batch embed, embed F",
+        )
+        for name, call in {
+            "dot_general": "lax.dot_general(x, {}, (((1,), (0,)), ((), ())))",
+            "named numbers": "lax.dot_general(x, {}, dimension_numbers=(([1], [0]), ((), ())))",
+            "einsum": "jnp.einsum('be,ef->bf', x, {})",
+            "an implied result": "jnp.einsum('be,ef', x, {})",
+            "three operands": "jnp.einsum('be,ef,b->bf', x, {}, x[:, 0])",
+            "names": "einops.einsum(x, {}, 'batch in, in out -> batch out')",
+            "tensordot": "jnp.tensordot(x, {}, axes=1)",
+            "given axes": "jnp.tensordot(x, {}, axes=((-1,), (0,)))",
+            "matmul": "jnp.matmul(x, {})",
+            "dot": "x.dot({})",
+            "lax.dot": "lax.dot(x, {})",
+            "inner": "jnp.inner(x, jnp.transpose({}))",
+            "matvec": "jnp.matvec(jnp.transpose({}), x)",
+        }.items()
+    },
     "ST404": Mistake("nn.with_logical_constraint(x, ⟨('batch', 'embed', 'mlp')⟩)",
                      "nn.with_logical_constraint(x, ⟨('batch', 'embed')⟩)", "B M"),
 }  # fmt: skip
