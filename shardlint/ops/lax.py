@@ -77,12 +77,12 @@ _FLOATING = frozenset("pow atan2 nextafter igamma igammac polygamma zeta complex
     *names(
         "jax.lax",
         "add sub mul div rem max min atan2 nextafter bitwise_and bitwise_or bitwise_xor "
-        "shift_left shift_right_arithmetic shift_right_logical eq ne lt le gt ge complex mulhi",
+        "shift_left shift_right_arithmetic shift_right_logical eq ne lt le gt ge complex",
     ),
     alike="x y",
 )
 @model("x, y", "jax.lax.pow")
-@model("a, x", *names("jax.lax", "igamma igammac igamma_grad_a"), alike="a x")
+@model("a, x", *names("jax.lax", "igamma igammac"), alike="a x")
 @model("m, x", "jax.lax.polygamma", alike="m x")
 @model("x, q", "jax.lax.zeta", alike="x q")
 def binary(call: Call) -> Value:

@@ -21,6 +21,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec as P
 from shardtypes import f32, typed_shard_map
@@ -44,6 +45,7 @@ class Mistake:
 
 TAKE = "def take(x: f32['B/d M']):\n    return x\n"
 TWO = "def two(a: f32['B M'], b: f32['B M']):\n    return a\n"
+LAID = "LAID = (('batch', 'd'), ('embed', None), ('heads', 't'), ('mlp', 't'), ('vocab', ('d', 't')))\n"
 MADE = "the spec is made here"
 #: By code, and what of it where there are several.
 MISTAKES = {
@@ -102,6 +104,19 @@ MISTAKES = {
                      "nn.with_logical_constraint(x, ⟨('batch', 'embed')⟩, rules=RULES)", "B M"),
     "ST402": Mistake("nn.with_logical_constraint(x, ⟨('batch', 'batch')⟩)",
                      "nn.with_logical_constraint(x, ⟨('batch', None)⟩)", "B M"),
+    "ST402 of a parameter": Mistake(
+        "nn.with_logical_partitioning(nn.initializers.ones, ⟨('heads', 'mlp')⟩, rules=LAID)",
+        "nn.with_logical_partitioning(nn.initializers.ones, ⟨('heads', 'embed')⟩, rules=LAID)", "B M", before=LAID),
+    "ST402 in part": Mistake(
+        "nn.with_logical_partitioning(nn.initializers.ones, ⟨('heads', 'vocab')⟩, rules=LAID)",
+        "nn.with_logical_partitioning(nn.initializers.ones, ⟨('embed', 'vocab')⟩, rules=LAID)", "B M", before=LAID),
+    "ST402 of a variable": Mistake(
+        "nnx.Param(x, sharding=⟨('heads', 'mlp')⟩)", "nnx.Param(x, sharding=⟨('embed', 'mlp')⟩)", "B M",
+        before=LAID + "nn.set_logical_axis_rules(LAID)\n"),
+    "ST402 of an initializer": Mistake(
+        "nnx.with_partitioning(nn.initializers.ones, ⟨('vocab', 'mlp')⟩)",
+        "nnx.with_partitioning(nn.initializers.ones, ⟨('vocab', 'embed')⟩)", "B M",
+        before=LAID + "nn.set_logical_axis_rules(LAID)\n"),
     "ST403": Mistake("x @ nn.with_logical_constraint(y, ⟨('mlp', 'embed')⟩)",
                      "x @ nn.with_logical_constraint(y, ⟨('embed', 'mlp')⟩)", "batch embed, embed F"),
     **{

@@ -10,15 +10,16 @@ import re
 import jax
 import pytest
 from jax._src.named_sharding import DuplicateSpecError  # not public, and no ValueError
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 
 from shardlint.engine import analyze
 from shardlint.lower import lower
 from shardlint.project import Project
 
 SETUP = """from functools import partial
-import jax, numpy as np, optax
+import flax.linen as nn, jax, numpy as np
 import jax.numpy as jnp
+from flax import nnx
 from jax import lax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 mesh = jax.make_mesh((2, 4), ('d', 't'), axis_types=(AxisType.Auto,) * 2)
@@ -62,6 +63,12 @@ REFUSED += [
     ("ST308", "x = jax.jit(jnp.exp, out_shardings=<<ROWS||COLUMNS>>)(jnp.ones((8, 8)))\n"
               "@partial(jax.jit, in_shardings=(ROWS, None))\ndef f(x, y):\n    return x + y\nx = f(x, x)"),
 ]  # fmt: skip
+RULES = "RULES = (('batch', 'd'), ('embed', None), ('heads', 't'), ('mlp', 't'), ('vocab', ('d', 't')))\n"
+REFUSED += [
+    ("ST402", RULES + "with jax.set_mesh(mesh), nn.logical_axis_rules(RULES):\n"
+              f"    x = nnx.Param(jnp.ones((8, 8)), out_sharding=({first!r}, <<{right!r}||{wrong!r}>>))")
+    for first, right, wrong in (("heads", "embed", "mlp"), ("vocab", "embed", "batch"), ("d", "heads", "batch"))
+]  # fmt: skip
 #: Scripts whose ``x`` does not lie as ``asked``: that is dropped, or refused by some releases.
 DROPPED = [
     ("ST312", "asked = BOTH\n"
@@ -85,7 +92,29 @@ def reported(script: str) -> list[str]:
     return [event.code for event in analyze(Project({"script": module}), module)]
 
 
+#: Names of two dimensions, and those of them that linen leaves whole though their only rule gives them an axis.
+NAMES = [
+    (a, b) for a in ("batch", "embed", "heads", "mlp", "vocab") for b in ("embed", "heads", "mlp", "vocab") if a != b
+]
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_parameters_that_flax_leaves_whole_are_found(names: tuple[str, str]) -> None:
+    found = run(RULES + f"x = nn.logical_to_mesh_axes({names!r}, RULES)")["x"]
+    assert isinstance(found, PartitionSpec)
+    whole = [name for name, axes in zip(names, found, strict=True) if axes is None and name != "embed"]
+    script = RULES + f"x = nn.with_logical_partitioning(nn.initializers.ones, {names!r}, rules=RULES)"
+    assert reported(script) == ["ST402"] * len(whole)
+
+
 MESSAGES = {
+    RULES + "x = nn.with_logical_partitioning(nn.initializers.ones, ('vocab', 'batch'), rules=RULES)": (
+        "the logical axes 'batch' and 'vocab' both lie on mesh axis 'd': 'vocab' is not split; give it another rule"
+    ),
+    RULES + "nn.set_logical_axis_rules(RULES)\nx = nnx.Param(jnp.ones((8, 8)), out_sharding=('heads', 'mlp'))": (
+        "the logical axes 'heads' and 'mlp' both lie on mesh axis 't': JAX refuses to split two dimensions over it; "
+        "give one of them another rule"
+    ),
     "x = jax.jit(jnp.tanh, in_shardings=ROWS)(jax.device_put(jnp.ones((8, 16)), COLUMNS))": (
         "argument 0, '8 16', was placed by P(None, 't'), in_shardings asks for P('t'): "
         "jit refuses arrays that lie otherwise, device_put it anew"
