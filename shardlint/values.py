@@ -220,7 +220,8 @@ class WrappedValue:
 @dataclass(eq=False, slots=True)
 class FunctionValue:
     """A function of the project: its definition, module, and the environment that it closes over. ``defaults`` are
-    those of its parameters where it was defined, if that was in a function.
+    those of its parameters where it was defined, if that was in a function. ``tracing`` is the transformation that
+    traces it and leaves its signature as it is: ``jax.jit`` and others like it.
 
     Compared by identity, as Python does.
     """
@@ -231,6 +232,7 @@ class FunctionValue:
     owner: ClassValue | None = None
     name: str = ""
     defaults: Mapping[str, Value] = field(default_factory=dict)
+    tracing: str = ""
 
 
 @dataclass(eq=False, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from shardlint import ir, messages
-from shardlint.engine import classes, enforcement, expected_errors, mutation, statements, strings
+from shardlint.engine import classes, enforcement, expected_errors, mutation, stale_states, statements, strings
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
@@ -84,6 +84,7 @@ class run:
         self._failing: dict[int, frozenset[str]] = {}  # by body, the names that are used only where errors are expected
         frame = self.it.module_frame(module.name)
         strings.check_module(self.it, frame, module)
+        stale_states.check(self.it, frame, module.body)
         later: list[_Task] = []
         for node, owner, closure in _functions(self.it, module, frame):
             self._function(node, owner, closure, later)
@@ -239,6 +240,7 @@ class run:
         it.stack.append((module, -1, node))
         try:
             statements.block(it, frame, node.body)
+            stale_states.check(it, frame, node.body)
         finally:
             it.stack.pop()
         self._defined_in(node, frame)

@@ -16,7 +16,15 @@ from shardlint.engine.meeting import meet
 from shardlint.engine.own_findings import told_elsewhere
 from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import known, listed, operand
-from shardlint.engine.sharding import collectives, copies, manual_calls, manual_operands, manual_trees, outside
+from shardlint.engine.sharding import (
+    collectives,
+    copies,
+    manual_calls,
+    manual_operands,
+    manual_trees,
+    outside,
+    placements,
+)
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.types import ScalarType, says_something
 from shardlint.ops import OpError
@@ -111,8 +119,12 @@ def call(
             spec = by_spec(it, frame, f"{func.module}.{func.name}", args, at, operands, kwargs)
             if spec is not None:
                 return spec
-            with manual_calls.signature(it, func):
-                return call_function(it, frame, func, args, kwargs, at, places)
+            it.tracing += bool(func.tracing)
+            try:
+                with manual_calls.signature(it, func):
+                    return call_function(it, frame, func, args, kwargs, at, places)
+            finally:
+                it.tracing -= bool(func.tracing)
         case PartialValue():
             if isinstance(func.func, ExternalValue) and func.func.qualname.startswith("jax.Array.at"):
                 return _external(
@@ -125,10 +137,12 @@ def call(
             return replace(result, origin=func.origin) if isinstance(result, WrappedValue) and func.origin else result
         case WrappedValue():
             traced, it.traced = it.traced, True
+            it.tracing += 1
             try:
                 return transforms.call_wrapped(it, frame, func, args, kwargs, at, places, operands)
             finally:
                 it.traced = traced
+                it.tracing -= 1
         case ClassValue():
             return classes.construct(it, frame, func, args, kwargs, at, places)
         case StackedValue(cls=cls, prefix=prefix):
@@ -146,10 +160,12 @@ def call(
             )
         case ExternalValue(qualname=qualname):
             traced, it.traced = it.traced, True
+            it.tracing += 1
             try:
                 return _external(it, frame, qualname, args, kwargs, at, operands)
             finally:
                 it.traced = traced
+                it.tracing -= 1
         case Unknown():
             return Unknown(func.reason)
         case _:
@@ -162,6 +178,8 @@ def _method(
 ) -> Value:  # fmt: skip
     if isinstance(func.receiver, CollectionValue):
         return lists.method(func.receiver, func.name, args)
+    if func.name == "dot" and len(args) == 1:
+        sharding.matmul(it, frame, func.receiver, args[0], at)
     try:
         ctx = it.context(frame, at)
         plain = {name: operand(value) for name, value in kwargs.items()}
@@ -255,7 +273,7 @@ def _of_arrays(
             return replace(args[0], leaf=result)
         if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:
             _check_order(it, frame, args[0], result, at)
-        if "out_sharding" in kwargs:
+        if not kwargs.keys().isdisjoint(sharding.LAYING_OUT):
             result = sharding.lay_out(it, frame, qualname, args, kwargs, at, operands, result)
         return result
     except OpError as error:
@@ -302,6 +320,7 @@ def call_function(
         return Unknown("not evaluated") if promised is None else promised
     with told_elsewhere(it, frame, func, at):
         found = in_place(it, frame, func, refined(it, func, fits), at)
+    placements.leave_compiled(it, frame, func, found, at)
     if promised is None:
         return found
     fails = matching.check(it, promise, found, bindings, frame.facts, "")  # reported where it is returned

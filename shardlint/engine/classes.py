@@ -17,14 +17,17 @@ from shardlint.values import (
     ArrayValue,
     ClassValue,
     Dimension,
+    DTypeValue,
     EnumMember,
     ExternalValue,
     FunctionValue,
     InstanceValue,
     IntValue,
     Literal,
+    MeshValue,
     PartialValue,
     SequenceValue,
+    ShardingValue,
     SpecValue,
     SuperValue,
     Unknown,
@@ -379,7 +382,7 @@ def _refined(it: Interpreter, cls: ClassValue, name: str, type_: Type, value: Va
 
 
 def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:
-    """The default of a field: a constant, a spec, or a tuple of them."""
+    """The default of a field: a constant, a dtype, a function of a library, a spec, or a tuple of them."""
     from shardlint.engine.calls import call
 
     frame = it.module_frame(module)
@@ -404,8 +407,11 @@ def _field_options(expr: ir.Expr) -> dict[str, ir.Expr]:
     return {arg.keyword: arg.value for arg in expr.args if arg.keyword is not None}
 
 
+_FIXED = (Literal, IntValue, SpecValue, ShardingValue, MeshValue, DTypeValue, ExternalValue)
+
+
 def _is_fixed(value: Value) -> bool:
     """Whether a value stays what it is."""
     if isinstance(value, SequenceValue):
         return value.kind == "tuple" and all(map(_is_fixed, value.items))
-    return isinstance(value, (Literal, IntValue, SpecValue))
+    return isinstance(value, _FIXED)

@@ -89,6 +89,9 @@ class Interpreter:
         self.callers: list[Frame] = []  # of the functions that are being evaluated in place
         self.by_hand = 0  # calls of functions whose gradients a rule gives that may reduce them
         self.local_rules: set[int] = set()  # functions with rules for their gradients that certainly do not
+        self.judged: set[int] = set()  # functions (nodes) whose results were found to lie otherwise than ``jit`` asks
+        self.tracing = 0  # calls being evaluated whose functions a library runs, or JAX traces
+        self.tracers: dict[tuple[FunctionValue, str], FunctionValue] = {}  # as a transformation leaves a function
         self.traced = False  # what is called now may be called any number of times, or with copies
         self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
         self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often

@@ -18,7 +18,7 @@ from shardlint.values import ArrayValue, ExternalValue, InstanceValue, SequenceV
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-_TRANSFORMATION = ExternalValue("optax.GradientTransformation")
+_OPTIMIZER, _STATELESS = ExternalValue(training.OPTIMIZER), ExternalValue(training.STATELESS)
 _MAKERS = frozenset(
     f"optax.{name}"
     for name in "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad fromage lamb lars lion "
@@ -26,17 +26,26 @@ _MAKERS = frozenset(
     "clip_by_global_norm add_decayed_weights scale scale_by_adam scale_by_schedule scale_by_learning_rate trace "
     "scale_by_rms".split()
 )
+#: Those whose state holds nothing, unless they are given one of these or a schedule.
+_WITHOUT_STATE = frozenset(
+    f"optax.{name}"
+    for name in "sgd sign_sgd clip clip_by_global_norm add_decayed_weights scale scale_by_learning_rate".split()
+)
+_WITH_STATE = frozenset({"momentum"})
 
 
 def call(
     it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
 ) -> Value | None:
     """The result of making an optimizer, and in manual code of what it does; None for any other call."""
-    if qualname in _MAKERS or (qualname == "optax.chain" and all(arg == _TRANSFORMATION for arg in args)):
-        return _TRANSFORMATION
+    if qualname in _MAKERS:
+        stateless = qualname in _WITHOUT_STATE and not kwargs.keys() & _WITH_STATE
+        return _STATELESS if stateless else _OPTIMIZER
+    if qualname == "optax.chain" and all(arg in (_OPTIMIZER, _STATELESS) for arg in args):
+        return _OPTIMIZER if _OPTIMIZER in args else _STATELESS
     if it.view is None:
         return None
-    if qualname == f"{_TRANSFORMATION.qualname}.update":
+    if qualname in training.UPDATES:
         given = args[0] if args else kwargs.get("updates", Unknown("gradients"))
         return SequenceValue((_updates(given), Unknown("the state of an optimizer")))
     if qualname == training.APPLY_GRADIENTS and args and isinstance(args[0], InstanceValue):

@@ -25,7 +25,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join, join_variables
 from shardlint.engine.narrowing import expand_shape, narrow
 from shardlint.engine.plain import constant, element, truth
-from shardlint.engine.sharding import manual_exit, placements
+from shardlint.engine.sharding import boundaries, manual_exit, placements
 from shardlint.engine.shown import see
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import AnyType, ArrayType, ScalarType
@@ -238,6 +238,7 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     frame.leave(value)
     if frame.view is not None and node.value is not None:
         manual_exit.leave(it, frame, node.value, value)
+    boundaries.leave(it, frame, value, node.value.at if node.value is not None else node.at)
     if frame.promise is None or node.value is None:
         return
     mark = frame.bindings.mark()

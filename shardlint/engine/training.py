@@ -31,6 +31,10 @@ _STATES = frozenset({f"{_FLAX_STATE}.create", _FLAX_STATE})
 #: ``create`` of a class of the project below flax's.
 _CREATE = f"{_FLAX_STATE}.create.of"
 APPLY_GRADIENTS = f"{_FLAX_STATE}.apply_gradients"
+#: An optimizer, and one whose state holds nothing; both are made by functions of optax.
+OPTIMIZER, STATELESS = "optax.GradientTransformation", "optax.GradientTransformation.stateless"
+UPDATE = f"{OPTIMIZER}.update"
+UPDATES = frozenset({UPDATE, f"{STATELESS}.update"})
 _ARRAYS = frozenset({"equinox.is_array", "equinox.is_inexact_array"})
 
 
@@ -41,7 +45,7 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
     if qualname == _CREATE and len(args) == 1 and isinstance(args[0], ClassValue):
         return _state(args[0], kwargs)
     match qualname, len(args):
-        case "optax.GradientTransformation.update", 1 | 2 | 3:
+        case _, 1 | 2 | 3 if qualname in UPDATES:
             # What an optimizer makes of gradients has their shapes; of which dtype, it decides.
             return SequenceValue((_shapes(args[0]), Unknown("the state of an optimizer")))
         case (("optax.apply_updates" | "equinox.apply_updates"), 2) if not kwargs:

@@ -15,6 +15,7 @@ from shardlint.engine.instances import replaced
 from shardlint.engine.loops import call_loop
 from shardlint.engine.mapping import MAPPINGS, call_mapped
 from shardlint.engine.sharding import layer_names, manual_calls, manual_layers
+from shardlint.engine.sharding.placements import COMPILING
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
     ArrayValue,
@@ -44,6 +45,12 @@ _TRANSPARENT = frozenset(
     equinox.internal.noinline jax.custom_batching.custom_vmap typing.final
     jax.experimental.custom_partitioning""".split()
 )
+#: Those of them that trace the function.
+_TRACING = COMPILING | frozenset(
+    """jax.checkpoint jax.experimental.custom_partitioning equinox.filter_checkpoint flax.linen.remat
+    flax.nnx.remat flax.linen.checkpoint equinox.internal.noinline jax.custom_batching.custom_vmap
+    shardtypes.typed_shard_map""".split()
+)
 _WRAPS = "functools.wraps"
 #: Holds one array and behaves like it.
 _BOX = "flax.nnx.Param"
@@ -65,7 +72,8 @@ def make(
         return ExternalValue(_WRAPS)  # as a decorator it leaves the wrapper as it is
     if transparent(qualname):
         if args:
-            return args[0] if _callable(args[0]) else Unknown("a transformation of something unknown")
+            unknown = Unknown("a transformation of something unknown")
+            return _traced_by(it, args[0], qualname) if _callable(args[0]) else unknown
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()))
     if qualname == _BOX and args and isinstance(args[0], ArrayValue):
         return args[0]
@@ -100,6 +108,18 @@ def transparent(qualname: str) -> bool:
         or (last == "typed_shard_map")
         or (head.startswith("shardlib") and last in ("typechecked", "scope"))
     )
+
+
+def _traced_by(it: Interpreter, value: Value, qualname: str) -> Value:
+    """A function that remembers which transformation traces it; anything else as it is."""
+    if isinstance(value, PartialValue):
+        return replace(value, func=_traced_by(it, value.func, qualname))
+    if not isinstance(value, FunctionValue) or qualname not in _TRACING or value.tracing in COMPILING:
+        return value
+    key = (value, qualname)
+    if key not in it.tracers:
+        it.tracers[key] = replace(value, tracing=qualname)
+    return it.tracers[key]
 
 
 def _callable(value: Value) -> bool:

@@ -152,6 +152,7 @@ def gather(call: Call) -> Value:
 @model(
     f"operand, scatter_indices, updates, dimension_numbers, {_OPTIONS}",
     *names("jax.lax", "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max"),
+    alike="operand updates",
 )
 def scatter(call: Call) -> Value:
     """The operand with some of its elements replaced, or put together with the updates."""
@@ -163,10 +164,6 @@ def scatter(call: Call) -> Value:
             what = f"updates of shape {shown(updates)}, where windows and indices make {rank} dimensions"
             raise OpError("ST214", f"{call.name}: {what}")
         _check_updates(call, numbers, value, indices, updates)
-    both = value.dtype in dtypes.CONCRETE and updates.dtype in dtypes.CONCRETE
-    if both and value.dtype != updates.dtype and not (value.weak or updates.weak):
-        what = f"updates of {updates.dtype} in {value.dtype}; jax.lax does not promote, cast one"
-        raise OpError("ST212", f"{call.name}: {what}")
     out = cleared(value)
     same = value.dtype == updates.dtype
     real = call.last == "scatter" or dtypes.is_kind(value.dtype, "signed", "unsigned", "floating")

@@ -25,7 +25,7 @@ from shardlint.ops.elementwise import names
 from shardlint.ops.reductions import flattened
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
-from shardtypes.lang import Size, dtypes
+from shardtypes.lang import Size
 
 
 def joined_operands(call: Call, value: Value) -> list[ArrayValue]:
@@ -78,7 +78,7 @@ def _finish(call: Call, operands: list[ArrayValue], dims: list[Dimension] | None
 
 @model("arrays, axis=0, dtype=None", "jax.numpy.concatenate")
 @model("arrays, /, *, axis=0", "jax.numpy.concat")
-@model("operands, dimension", "jax.lax.concatenate")
+@model("operands, dimension", "jax.lax.concatenate", alike="operands")
 def concatenate(call: Call) -> Value:
     operands = joined_operands(call, call["arrays"] if "arrays" in call.args else call["operands"])
     axis = call["axis"] if "axis" in call.args else call["dimension"]
@@ -86,10 +86,6 @@ def concatenate(call: Call) -> Value:
         return _concatenate(call, operands, axis)
     if len(operands) == 1:
         return operands[0]  # handed back unseen
-    given = {operand.dtype for operand in operands if operand.dtype in dtypes.CONCRETE and not operand.weak}
-    if len(given) > 1:
-        kinds = " and ".join(sorted(str(name) for name in given))
-        raise OpError("ST212", f"{call.name}: {kinds}; jax.lax does not promote, cast one")
     out = _concatenate(call, operands, axis)
     alike = len({(operand.dtype, operand.weak) for operand in operands}) == 1
     return out if alike else with_dtype(out, None)
@@ -171,15 +167,13 @@ def append(call: Call) -> Value:
     return _concatenate(call, [array(call, "arr"), array(call, "values")], call["axis"])
 
 
-@model("pred, on_true, on_false", "jax.lax.select")
+@model("pred, on_true, on_false", "jax.lax.select", alike="on_true on_false")
 def lax_select(call: Call) -> Value:
     """No broadcasting: both choices have one shape, the predicate has it too or is a scalar."""
     pred, x, y = (array(call, name) for name in ("pred", "on_true", "on_false"))
     dims = agree(call, [x, y], None)
     if pred.dims:
         dims = agree(call, [with_dims(x, None if dims is None else tuple(dims)), pred], None)
-    if x.dtype and y.dtype and x.dtype != y.dtype and not (x.weak or y.weak):
-        raise OpError("ST212", f"{call.name}: the choices are {x.dtype} and {y.dtype}")
     out = _finish(call, [x, y], dims)
     return out if x.dtype == y.dtype else with_dtype(out, None)
 

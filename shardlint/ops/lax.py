@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlint.ops import same_dtypes
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
     array,
@@ -75,13 +76,15 @@ _FLOATING = frozenset("pow atan2 nextafter igamma igammac polygamma zeta complex
     "x, y",
     *names(
         "jax.lax",
-        "add sub mul div rem max min pow atan2 nextafter bitwise_and bitwise_or bitwise_xor "
+        "add sub mul div rem max min atan2 nextafter bitwise_and bitwise_or bitwise_xor "
         "shift_left shift_right_arithmetic shift_right_logical eq ne lt le gt ge complex",
     ),
+    alike="x y",
 )
-@model("a, x", *names("jax.lax", "igamma igammac"))
-@model("m, x", "jax.lax.polygamma")
-@model("x, q", "jax.lax.zeta")
+@model("x, y", "jax.lax.pow")
+@model("a, x", *names("jax.lax", "igamma igammac"), alike="a x")
+@model("m, x", "jax.lax.polygamma", alike="m x")
+@model("x, q", "jax.lax.zeta", alike="x q")
 def binary(call: Call) -> Value:
     """Ranks are equal, or one is a scalar; a dimension of 1 stretches."""
     x, y = arrays(call, *call.args)
@@ -93,9 +96,8 @@ def binary(call: Call) -> Value:
         if len(x.dims) != len(y.dims):
             raise OpError("ST204", f"{call.name}: ranks differ: {shown(x)} and {shown(y)}")
         dims = broadcast_dims(call.name, [x, y], call.ctx)
-    if x.dtype in dtypes.CONCRETE and y.dtype in dtypes.CONCRETE and x.dtype != y.dtype and not (x.weak or y.weak):
-        if call.last != "pow":
-            raise OpError("ST212", f"{call.name}: {x.dtype} and {y.dtype}; jax.lax does not promote, cast one")
+    if call.last == "pow" and dtypes.is_kind(y.dtype, "signed", "unsigned") is False:  # powers may be integers
+        same_dtypes.check(call, ("x", "y"))
     kinds = ("floating",) if call.last in _FLOATING else ("floating", "signed", "unsigned")
     dtype = x.dtype if x.dtype == y.dtype and dtypes.is_kind(x.dtype, *kinds) and x.weak == y.weak else None
     if call.last == "complex":
@@ -118,7 +120,7 @@ def iota(call: Call) -> Value:
     return ArrayValue(dims, dtype_argument(call, call["dtype"])[0], False, frozenset())
 
 
-@model("which, *cases", "jax.lax.select_n")
+@model("which, *cases", "jax.lax.select_n", alike="cases")
 def select_n(call: Call) -> Value:
     """Cases of one shape and dtype; ``which`` has their shape or is a scalar."""
     which, cases = array(call, "which"), call["cases"]
@@ -136,7 +138,7 @@ def select_n(call: Call) -> Value:
     return ArrayValue(None if dims is None else tuple(dims), dtype, False, pending)
 
 
-@model("min, x, max", "jax.lax.clamp")
+@model("min, x, max", "jax.lax.clamp", alike="min x max")
 def clamp(call: Call) -> Value:
     """The bounds are scalars or have the shape of ``x``."""
     value = array(call, "x")

@@ -89,7 +89,7 @@ def _cut(call: Call, value: ArrayValue, i: int, start: Size | None, limit: Size 
     return Dimension(length if by == 1 else (length + (by - 1)) // by, ())
 
 
-@model("operand, padding_value, padding_config", "jax.lax.pad")
+@model("operand, padding_value, padding_config", "jax.lax.pad", alike="operand padding_value")
 def pad(call: Call) -> Value:
     """(low, high, interior) per dimension; negative ones cut."""
     value, fill = array(call, "operand"), array(call, "padding_value")
@@ -205,9 +205,9 @@ def slice_in_dim(call: Call) -> Value:
     return with_dims(value, value.dims[:axis] + middle + value.dims[axis + 1 :])
 
 
-@model("operand, update, start_indices", "jax.lax.dynamic_update_slice")
-@model("operand, update, start_index, axis", "jax.lax.dynamic_update_slice_in_dim")
-@model("operand, update, index, axis", "jax.lax.dynamic_update_index_in_dim")
+@model("operand, update, start_indices", "jax.lax.dynamic_update_slice", alike="operand update")
+@model("operand, update, start_index, axis", "jax.lax.dynamic_update_slice_in_dim", alike="operand update")
+@model("operand, update, index, axis", "jax.lax.dynamic_update_index_in_dim", alike="operand update")
 def dynamic_update(call: Call) -> Value:
     """The operand as it was; the update fits into it."""
     value, update = array(call, "operand"), array(call, "update")

@@ -193,6 +193,8 @@ class Model:
     qualname: str
     function: ModelFunction
     text: str
+    #: The parameters whose arrays have one dtype, as the function does not promote.
+    alike: tuple[str, ...] = ()
 
     @property
     def signature(self) -> Signature:
@@ -204,15 +206,15 @@ _models: dict[str, Model] = {}
 MODELS: Mapping[str, Model] = MappingProxyType(_models)
 
 
-def model(signature: str, *qualnames: str) -> Callable[[_F], _F]:
+def model(signature: str, *qualnames: str, alike: str = "") -> Callable[[_F], _F]:
     """Register the decorated function as the model of every name given; names may differ in behaviour by
-    ``call.last``."""
+    ``call.last``. ``alike`` names the parameters whose arrays have one dtype: those of ``jax.lax`` do not promote."""
 
     def register(function: _F) -> _F:
         for qualname in qualnames:
             if qualname in _models:
                 raise ValueError(f"two models for {qualname}")
-            _models[qualname] = Model(qualname, function, signature)
+            _models[qualname] = Model(qualname, function, signature, tuple(alike.split()))
         return function
 
     return register
@@ -304,9 +306,14 @@ def _run(found: Model, call: Call) -> Value:
         args = {n: value if n in _AXES else _entering(value, call.ctx.x64) for n, value in call.args.items()}
         call = Call(call.qualname, args, call.ctx)
     try:
-        return found.function(call)
+        result = found.function(call)
     except UnknownArgument:
-        return ArrayValue(None)
+        result = ArrayValue(None)
+    if found.alike:
+        from shardlint.ops.same_dtypes import check
+
+        check(call, found.alike)
+    return result
 
 
 def _entering(value: Value, x64: bool) -> Value:

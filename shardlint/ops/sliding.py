@@ -143,11 +143,14 @@ _DILATED = ("lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=
             "feature_group_count=1, batch_group_count=1, precision=None, preferred_element_type=None")  # fmt: skip
 
 
-@model(_DILATED, "jax.lax.conv_general_dilated")
-@model("lhs, rhs, window_strides, padding, precision=None, preferred_element_type=None", "jax.lax.conv")
+@model(_DILATED, "jax.lax.conv_general_dilated", alike="lhs rhs")
+@model(
+    "lhs, rhs, window_strides, padding, precision=None, preferred_element_type=None", "jax.lax.conv", alike="lhs rhs"
+)
 @model(
     "lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=None, preferred_element_type=None",
     "jax.lax.conv_with_general_padding",
+    alike="lhs rhs",
 )
 def convolution(call: Call) -> Value:
     """Input (batch, features, space…), kernel (out, in, space…) in the order that ``dimension_numbers`` says."""
@@ -205,9 +208,6 @@ def _result(call: Call, lhs: ArrayValue, rhs: ArrayValue) -> ArrayValue:
     name, given = dtype_argument(call, call.get("preferred_element_type"))
     usual = lhs.dtype == rhs.dtype and dtypes.is_kind(lhs.dtype, "floating") and not (lhs.weak or rhs.weak)
     out = cleared(lhs) if rhs.pending == frozenset() else ArrayValue(lhs.dims)
-    if lhs.dtype in dtypes.CONCRETE and rhs.dtype in dtypes.CONCRETE and lhs.dtype != rhs.dtype:
-        if not (lhs.weak or rhs.weak):
-            raise OpError("ST212", f"{call.name}: an input of {lhs.dtype} and a kernel of {rhs.dtype}; cast one")
     return with_dtype(out, (name if usual else None) if given else (lhs.dtype if usual else None))
 
 
@@ -230,6 +230,7 @@ def _check_features(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout
     "lhs, rhs, strides, padding, rhs_dilation=None, dimension_numbers=None, transpose_kernel=False, precision=None, "
     "preferred_element_type=None, use_consistent_padding=False",
     "jax.lax.conv_transpose",
+    alike="lhs rhs",
 )
 def convolution_transpose(call: Call) -> Value:
     """Input (batch, space…, features), kernel (space…, in, out) unless ``dimension_numbers`` say otherwise."""
@@ -304,6 +305,7 @@ def patches(call: Call) -> Value:
     "operand, init_value, computation, window_dimensions, window_strides=None, padding='VALID', base_dilation=None, "
     "window_dilation=None",
     "jax.lax.reduce_window",
+    alike="operand init_value",
 )
 def reduce_window(call: Call) -> Value:
     """One result for each window; window dimensions and strides name every dimension of the array."""

@@ -8,11 +8,14 @@ class IndivisibleDim(Rule):
     ## What it does
 
     Reports a number in an annotation that the sizes of its mesh axes do not divide: on the configured mesh, else on
-    every mesh that the project makes, where all of them are written out.
+    every mesh that the project makes, where all of them are written out. And an array of a size that they do not
+    divide in `device_put`, `in_shardings`, `out_shardings`, the `in_specs` of `shard_map`, `jnp.zeros(…, device=…)`
+    and its like, `make_array_from_callback`, and a `with_sharding_constraint` that no `jit` is around. Inside of
+    compiled code XLA pads what a constraint splits unevenly; where that is its result, see ST312.
 
     ## Why is this bad
 
-    JAX refuses to split the dimension, or drops the sharding in silence.
+    JAX refuses to split the dimension. Pad it to a multiple of the number of devices, or leave it whole.
 
     ## Example
 

@@ -7,7 +7,9 @@ class DtypeMismatch(Rule):
     """
     ## What it does
 
-    Reports a value of another dtype than the annotation says, and dtypes that JAX will not combine.
+    Reports a value of another dtype than the annotation says, and dtypes that JAX will not combine. Functions of
+    `jax.lax` take arrays of one dtype only, and no Python number that is of another: `lax.max(x, 0.0)` refuses a
+    bfloat16 `x`.
 
     ## Why is this bad
 

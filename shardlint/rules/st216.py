@@ -7,11 +7,13 @@ class DiscardedUpdate(Rule):
     """
     ## What it does
 
-    Reports `x.at[i].set(v)` as a statement.
+    Reports `x.at[i].set(v)` as a statement, and an optimizer's `updates, new_state = tx.update(grads, state)` whose
+    `new_state` is never used where the function returns `state`, or takes it again in the next round of a loop.
 
     ## Why is this bad
 
-    Arrays do not change in place: the update is computed and thrown away.
+    Arrays and states do not change in place: the update is computed and thrown away. An optimizer whose state stays
+    what it was trains with moments of one gradient and a bias correction for the first step, for ever.
 
     ## Example
 

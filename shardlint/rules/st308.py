@@ -10,7 +10,8 @@ class SpecConflict(Rule):
     Reports a spec that places an array otherwise than its annotation says: the specs of `shard_map` and the shardings
     of `jit` against the parameters and results that they are for, and a placed value against the annotation of the
     variable, parameter or result that it becomes. It compares only where the annotations say how something is split.
-    And an array that a script has placed against the `in_shardings` of the function that it calls with it.
+    And an array, or one of a tree, that a program has placed against the `in_shardings` of the function that it calls
+    with it, where nothing is traced: at the top of a script, and in what that calls.
 
     ## Why is this bad
 

@@ -7,13 +7,15 @@ class LogicalAxisClash(Rule):
     """
     ## What it does
 
-    Reports a parameter two of whose dimensions ask for the same mesh axis and have no other rule, and any array two of
-    whose dimensions have one logical name.
+    Reports a parameter two of whose dimensions ask for the same mesh axis, or for sets of axes that overlap, and have
+    no other rule, and any array two of whose dimensions have one logical name. Constraints on activations are left
+    alone: that a batch dimension takes an axis first is what many lists of rules are made for.
 
     ## Why is this bad
 
-    An axis splits one dimension of an array. The name whose rule comes first gets it; the other dimension is not split,
-    without a word. One name for two dimensions is an error in flax.
+    An axis splits one dimension of an array. In linen the name whose rule comes first gets it; the other dimension is
+    not split, without a word. A variable of nnx asks for both, and JAX raises. One name for two dimensions is an error
+    in flax.
 
     ## Example
 

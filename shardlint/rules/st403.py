@@ -9,7 +9,9 @@ class LogicalContraction(Rule):
 
     Reports a contraction of a value's dimension with a dimension of a kernel that has another logical name, where the
     name of the value's dimension stands at another dimension of that kernel: the kernel's names, or its dimensions, are
-    the wrong way round. The names of the value come from its annotation or from a constraint.
+    the wrong way round. The names of the value come from its annotation or from a constraint. Contractions are `@`,
+    `matmul`, `dot`, `inner`, `matvec`, `tensordot`, `einsum` of any number of operands (einops' too),
+    `lax.dot_general`, `lax.batch_matmul` and `lax.ragged_dot`.
 
     ## Why is this bad
 

@@ -97,6 +97,12 @@ CASES = {
         "ST207 reshape from 'B L H D' to 'B H L D' keeps the order of the elements: transpose the dimensions",
         (),
     ),
+    "import optax\ntx = optax.adam(1e-3)\n\ndef f(params, state, grads):\n    updates, new = tx.update(grads, state)\n"
+    "    return optax.apply_updates(params, updates), state\n": (
+        "ST216 `new`, the optimizer's state after this update, is never used, and the function returns `state` from "
+        "before it: moments and step count never change; hand on `new`",
+        (),
+    ),
     "def f(x: f32['batch length']) -> f32['batch lenght']:\n    return x\n": (
         "ST105 only the result of f has a dimension 'lenght'; did you mean 'length'?",
         (),

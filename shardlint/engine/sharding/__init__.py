@@ -8,6 +8,7 @@ from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import boundaries, constraints, labels, logical, meshes, metadata, rules_in_force, specs
 from shardlint.engine.sharding.boundaries import JIT
+from shardlint.engine.sharding.constraints import LAYING_OUT
 from shardlint.engine.sharding.site import Site as Site
 from shardlint.values import (
     ExternalValue,
@@ -40,7 +41,7 @@ def call(site: Site) -> Value | None:
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
         frame.mesh = mesh  # from here on; after a ``with`` what was in force before it returns
     labels.check_contraction(site)
-    for family in (constraints.place, constraints.of_type, metadata.call, logical.call):
+    for family in (constraints.place, constraints.from_parts, constraints.of_type, metadata.call, logical.call):
         mesh = mesh if mesh is not None else family(site)
     return mesh
 
@@ -49,7 +50,7 @@ def lay_out(
     it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
     operands: tuple[ir.Expr, ...], result: Value,
 ) -> Value:  # fmt: skip
-    """The result of a function that was given ``out_sharding``."""
+    """The result of a function that was given ``out_sharding``, or the device that it is to lie on."""
     return constraints.lay_out(Site(it, frame, qualname, args, kwargs, at, operands), result)
 
 
@@ -103,6 +104,7 @@ def enter(frame: Frame, context: Value) -> None:
 
 __all__ = [
     "JIT",
+    "LAYING_OUT",
     "attribute",
     "call",
     "call_jitted",

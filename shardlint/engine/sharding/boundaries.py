@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from shardlint import ir
+from shardlint.engine.frames import Frame
+from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import checks, placements, prefixes
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_exit import shown_path
@@ -13,17 +17,23 @@ from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType, SequenceType
 from shardlint.values import (
     ArrayValue,
+    ExternalValue,
+    FunctionValue,
     IntValue,
     Literal,
     MeshValue,
+    PartialValue,
     SequenceValue,
-    ShardingValue,
     SpecValue,
     Unknown,
     Value,
     WrappedValue,
 )
+from shardlint.walking import walk
 from shardtypes.lang import format_shape
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
 
 JIT = "jax.jit"
 SHARD_MAP = "jax.shard_map"
@@ -38,8 +48,11 @@ def transform(site: Site) -> WrappedValue | None:
     given = _arguments(site)
     found = signature(site.it, site.args[0])
     ins, outs = (given.get(name, NONE) for name in _NAMES[site.qualname])
+    check = _Check(site, given)
+    for specs, name, position in zip((ins, outs), _NAMES[site.qualname], (2, 3), strict=True):
+        check.specs(specs, site.operand(position, name))
     if found is not None:
-        _Check(site, given).signature(found, ins, outs)
+        check.signature(found, ins, outs)
     if site.qualname == JIT and (ins != NONE or outs != NONE):
         return WrappedValue(JIT, site.args[0], tuple(given.items()))
     return None
@@ -65,26 +78,32 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
 
 
 def _check_placed(site: Site, ins: Value) -> None:
-    """Arrays that the program has placed itself: outside of other functions, where nothing is traced, ``jit`` refuses
-    those that lie otherwise than its shardings say."""
-    if site.frame.function is not None or site.frame.parent is not None:
+    """Arrays that the program has placed itself, given by code that nothing traces: ``jit`` refuses those that lie
+    otherwise than its shardings say."""
+    if not placements.runs_now(site.it, site.frame):
         return
     items = ins.items if isinstance(ins, SequenceValue) else (ins,) * len(site.args)
     for index, (value, one) in enumerate(zip(site.args, items, strict=False)):
-        placement, spec = site.it.placements.get(id(value)), spec_of(one)
-        if placement is None or spec is None or not isinstance(value, ArrayValue) or value.dims is None:
-            continue
-        axes = checks.mesh_axes(site, one)
-        if axes is None or axes != placement.axes or None in axes.values():
-            continue
-        rank = len(value.dims)
-        have, want = ([*(s.entries or ()), *[()] * rank][:rank] for s in (placement.spec, spec))
-        pairs = zip(have, want, strict=True)
-        if any(None not in (a, b) and not checks.same_axes(a or (), b or (), axes) for a, b in pairs):
+        for array, sharding, what in checks.pairs(value, one, f"argument {index}"):
+            placement, spec = site.it.placements.get(id(array)), spec_of(sharding)
+            if placement is None or spec is None or not _lies_otherwise(site, placement, sharding, spec):
+                continue
             operand = site.operand(index, "")
-            text = f"argument {index} was placed by {shown(placement.spec)}, in_shardings asks for {shown(spec)}: jit refuses arrays that lie otherwise, device_put it anew"  # noqa: E501 - one sentence
+            shape = format_shape([dim.size for dim in array.dims or ()])
+            text = f"{what}, {shape!r}, was placed by {shown(placement.spec)}, in_shardings asks for {shown(spec)}: jit refuses arrays that lie otherwise, device_put it anew"  # noqa: E501 - one sentence
             site.report("ST308", operand.at if operand is not None else site.at, text)
             return
+
+
+def _lies_otherwise(site: Site, placement: placements.Placement, sharding: Value, spec: SpecValue) -> bool:
+    """Whether a placed array certainly lies on the same mesh in another way than a sharding says."""
+    axes = checks.mesh_axes(site, sharding)
+    if placement.value.dims is None or axes is None or axes != placement.axes or None in axes.values():
+        return False
+    rank = len(placement.value.dims)
+    have, want = ([*(s.entries or ()), *[()] * rank][:rank] for s in (placement.spec, spec))
+    pairs = zip(have, want, strict=True)
+    return any(None not in (a, b) and not checks.same_axes(a or (), b or (), axes) for a, b in pairs)
 
 
 def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
@@ -95,8 +114,47 @@ def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
         return value
     found = signature(site.it, wrapped.func)
     if found is None or isinstance(found.result, Unknown):  # else judged where it was transformed
+        before = len(site.it.events)
         _Check(site, options).values(value, outs, "the result", None)
+        if len(site.it.events) > before:
+            func = innermost(wrapped.func)
+            site.it.judged.update([id(func.node)] if isinstance(func, FunctionValue) else ())
     return placements.note(site, checks.placed(value, outs, site.frame.mesh), outs)
+
+
+def leave(it: Interpreter, frame: Frame, value: Value, at: int) -> None:
+    """A result of a function that is checked by itself, where its decorator is ``jit``. Annotated results are judged
+    where the decorator is applied."""
+    node = frame.function.node if frame.function is not None else None
+    if frame.in_place or frame.parent is None or not isinstance(node, ir.Function) or not node.decorators:
+        return
+    expr = node.decorators[0]
+    frame.parent.silent += 1
+    wrapper = it.evaluate(frame.parent, expr)
+    frame.parent.silent -= 1
+    options = dict(wrapper.kwargs) if isinstance(wrapper, PartialValue) else {}
+    function = wrapper.func if isinstance(wrapper, PartialValue) else wrapper
+    if not isinstance(function, ExternalValue) or function.qualname not in placements.COMPILING:
+        return
+    outs = options.get("out_shardings", NONE)
+    if outs == NONE:
+        if not _is_used_by_traced(it, frame.module, node):
+            placements.report_dropped(it, frame, value, at)
+    elif frame.promise is None and id(node) not in it.judged:
+        named = expr.args if isinstance(expr, ir.Call) else ()
+        operand = next((arg.value for arg in named if arg.keyword == "out_shardings"), None)
+        site = Site(it, frame.parent, JIT, (), options, expr.at)
+        _Check(site, options).values(value, outs, f"the result of {node.name}", operand)
+
+
+def _is_used_by_traced(it: Interpreter, module: str, node: ir.Function) -> bool:
+    """Whether another function with a decorator speaks of this one: inside of compiled code its results are none."""
+    source = it.project.module(module)
+    others = walk(source.body if source is not None else (), frozenset({ir.Function}))
+    return any(
+        isinstance(other, ir.Function) and other is not node and other.decorators and node.name in it.names_in(other)
+        for other in others
+    )
 
 
 def _arguments(site: Site) -> dict[str, Value]:
@@ -130,6 +188,15 @@ class _Check:
         self.mesh = mesh if isinstance(mesh, MeshValue) else MeshValue(None) if mesh not in (None, NONE) else None
         self.named = axis_names(given.get("axis_names")) if self.manual else None
         self.indivisible: checks.Indivisible = "ignored" if self.manual else "refused"
+
+    def specs(self, tree: Value, operand: ir.Expr | None) -> None:
+        """The specs of a tree against the mesh, whatever they are for. What is written out in a decorator was judged
+        nowhere else."""
+        for sharding in checks.shardings_in(tree):
+            spec = spec_of(sharding)
+            if spec is None or (spec is not sharding and self.site.place(spec, operand) != (spec.place or (0, 0))[1]):
+                continue  # was judged where it was made
+            self._axes(sharding, spec, operand)
 
     def signature(self, found: Signature, ins: Value, outs: Value) -> None:
         in_name, out_name = _NAMES[self.site.qualname]
@@ -189,18 +256,16 @@ class _Check:
     def values(
         self, value: Value, shardings: Value, what: str, operand: ir.Expr | None, splits: bool = False
     ) -> None:  # fmt: skip
-        """The arrays of one parameter or result against their specs."""
-        if isinstance(shardings, SpecValue):
-            self._axes(shardings, shardings, operand)
+        """The arrays of one parameter or result against their specs, whose axes have been judged."""
         differs = prefixes.mismatch(value, shardings)
         if differs is not None:
             self.site.report("ST307", self._at(operand), f"{what}{shown_path(differs[0])} {differs[1]}")
             return
         for array, one, name in checks.pairs(value, shardings, what):
             spec = spec_of(one)
-            if spec is None or not self._axes(one, spec, operand):
-                continue
             axes = checks.mesh_axes(self.site, one, self.mesh)
+            if spec is None or checks.wrong_axis(spec, axes) is not None:
+                continue
             if not checks.check_array(self.site, array, spec, axes, operand, name, self.indivisible):
                 return
             if splits and not self._agrees(array, spec, axes):
@@ -212,18 +277,15 @@ class _Check:
                 self.site.report("ST308", at, text, self.site.origin(spec, at))
                 return
 
-    def _axes(self, sharding: Value, spec: SpecValue, operand: ir.Expr | None) -> bool:
-        if isinstance(sharding, ShardingValue) and self.site.place(spec, operand) != (spec.place or (0, 0))[1]:
-            return True  # was judged where it was made
+    def _axes(self, sharding: Value, spec: SpecValue, operand: ir.Expr | None) -> None:
         if not checks.check_axes(self.site, spec, checks.mesh_axes(self.site, sharding, self.mesh), operand):
-            return False
+            return
         named = self.named
         other = next((one for entry in spec.entries or () for one in entry or () if named and one not in named), "")
         if other:
             at = self.site.place(spec, operand)
             text = f"{shown(spec)} names {other!r}, which axis_names leaves to the compiler ({', '.join(named or ())})"
             self.site.report("ST305", at, text, self.site.origin(spec, at))
-        return not other
 
     def _agrees(self, array: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> bool:
         """Whether the declared axes may be those of the spec."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal as Choice
 
@@ -11,6 +11,7 @@ from shardlint import ir
 from shardlint.engine.sharding import meshes
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.trees import children
 from shardlint.ops.sharding.explicit import explicit_axes
 from shardlint.values import (
     ArrayValue,
@@ -43,18 +44,34 @@ def mesh_axes(site: Site, sharding: Value, explicit: MeshValue | None = None) ->
 
 def check_axes(site: Site, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None) -> bool:
     """Axes that occur twice, and axes that the mesh does not have. False after a report."""
+    wrong = wrong_axis(spec, axes)
+    if wrong is None:
+        return True
+    at = site.place(spec, operand)
+    site.report(wrong[0], at, wrong[1], site.origin(spec, at))
+    return False
+
+
+def wrong_axis(spec: SpecValue, axes: dict[str, int | None] | None) -> tuple[str, str] | None:
+    """The code and the message about the first axis that occurs twice, or that the mesh does not have."""
     seen: set[str] = set()
     for entry in spec.entries or ():
         for axis in entry or ():
-            at = site.place(spec, operand)
             if axis in seen:
-                site.report("ST102", at, messages.repeated_axis(axis, shown(spec)), site.origin(spec, at))
-                return False
+                return "ST102", messages.repeated_axis(axis, shown(spec))
             seen.add(axis)
             if axes is not None and axis not in axes:
-                site.report("ST103", at, messages.unknown_axis(axis, axes), site.origin(spec, at))
-                return False
-    return True
+                return "ST103", messages.unknown_axis(axis, axes)
+    return None
+
+
+def shardings_in(tree: Value) -> Iterator[SpecValue | ShardingValue]:
+    """The specs and shardings of a tree."""
+    if isinstance(tree, (SpecValue, ShardingValue)):
+        yield tree
+        return
+    for _, part in children(tree) or ():
+        yield from shardings_in(part)
 
 
 def check_array(
@@ -72,23 +89,48 @@ def check_array(
         return False
     if axes is None or value.manual or indivisible == "ignored":
         return True
-    for index, (entry, dim) in enumerate(zip(spec.entries, value.dims, strict=False)):
-        count = shards(entry, axes)
-        size = None if dim.size is None else dim.size.constant
-        if entry is None or count is None or size is None or size % count == 0:
-            continue
+    for one in uneven(value, spec, axes):
         if indivisible == "refused":
-            text = f"dimension {index} of {what}: {messages.indivisible(size, count, entry)}"
-            site.report("ST104", at, text, site.origin(spec, at))
+            site.report("ST104", at, f"dimension {one.index} of {what}: {one.text()}", site.origin(spec, at))
             return False
-        if size < count:
+        if one.size < one.count:
             text = (
-                f"dimension {index} of {what} is {size}, {'/'.join(entry)} has {count} devices:"
+                f"dimension {one.index} of {what} is {one.size}, {'/'.join(one.axes)} has {one.count} devices:"
                 " under jit JAX drops the constraint in silence"
             )
             site.report("ST312", at, text, site.origin(spec, at))
             return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A dimension whose axes do not divide it: its index and size, into how many parts it is split, and by what."""
+
+    index: int
+    size: int
+    count: int
+    axes: tuple[str, ...]
+
+    def text(self) -> str:
+        padded = -(-self.size // self.count) * self.count
+        return f"{messages.indivisible(self.size, self.count, self.axes)}; pad it to {padded}, or do not split it"
+
+
+def uneven(value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> Iterator[Uneven]:
+    """The dimensions of known size that a spec splits into parts of different sizes."""
+    for index, (entry, dim) in enumerate(zip(spec.entries or (), value.dims or (), strict=False)):
+        count = None if axes is None else shards(entry, axes)
+        size = None if dim.size is None else dim.size.constant
+        if entry is not None and count is not None and size is not None and size % count:
+            yield Uneven(index, size, count, entry)
+
+
+def dropped_result(one: Uneven) -> str:
+    """What ``jit`` does to such a constraint on one of its results."""
+    return (
+        f"dimension {one.index} of the value: {one.text()}; on a result of jit such a constraint is dropped in silence"
+    )
 
 
 def same_axes(a: tuple[str, ...], b: tuple[str, ...], axes: dict[str, int | None] | None) -> bool:

@@ -6,11 +6,13 @@ from shardlint import ir
 from shardlint.engine.annotations import resolve
 from shardlint.engine.sharding import checks, explicit, meshes, placements, rules_in_force
 from shardlint.engine.sharding.signatures import laid_out
-from shardlint.engine.sharding.site import Site
+from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.ops.arrays import UNKNOWN_ARRAY, dims_of, sizes_argument
 from shardlint.values import (
     ArrayValue,
     InstanceValue,
+    IntValue,
     MeshValue,
     SequenceValue,
     ShardingValue,
@@ -21,12 +23,19 @@ from shardlint.values import (
 _CONSTRAINT = frozenset({"jax.lax.with_sharding_constraint"})
 _PUT = frozenset({"jax.device_put"})
 _RESHARD = frozenset({"jax.reshard", "jax.sharding.reshard"})
+#: Options that say how the result of an operation is to lie.
+LAYING_OUT = ("out_sharding", "device")
+_FROM_PARTS = {
+    "jax.make_array_from_callback": ("shape", "sharding", "data_callback"),
+    "jax.make_array_from_single_device_arrays": ("shape", "sharding", "arrays"),
+    "jax.make_array_from_process_local_data": ("sharding", "local_data", "global_shape"),
+}
 
 
 def place(site: Site) -> Value | None:
     """The placed value; None for any other call."""
     if site.qualname in _CONSTRAINT:
-        return _place(site, ("x", "shardings"), "dropped")
+        return _place(site, ("x", "shardings"), "refused" if placements.runs_now(site.it, site.frame) else "dropped")
     if site.qualname in _PUT:
         return _place(site, ("x", "device"), "refused")
     if site.qualname in _RESHARD:
@@ -35,20 +44,41 @@ def place(site: Site) -> Value | None:
 
 
 def lay_out(site: Site, result: Value) -> Value:
-    """The result of ``jnp.einsum(…, out_sharding=…)`` and all others that take a sharding for it."""
-    sharding = site.kwargs.get("out_sharding")
+    """The result of ``jnp.einsum(…, out_sharding=…)``, ``jnp.zeros(…, device=…)`` and all others that take a sharding
+    for it."""
+    name = next((one for one in LAYING_OUT if one in site.kwargs), "")
+    sharding = site.kwargs.get(name)
     spec = spec_of(sharding) if sharding is not None else None
-    if sharding is None or spec is None or not isinstance(result, ArrayValue) or result.manual:
+    if sharding is None or spec is None or not isinstance(result, ArrayValue) or result.manual or result.numpy:
         return result
-    operand = site.operand(len(site.args), "out_sharding")
+    operand = site.operand(len(site.args), name)
     axes = checks.mesh_axes(site, sharding)
     if isinstance(sharding, SpecValue) and not checks.check_axes(site, spec, axes, operand):
         return result
-    if not explicit.check_types(site, sharding, operand):
+    if name == "out_sharding" and not explicit.check_types(site, sharding, operand):
         return result
     if site.name == "einsum" and len([value for value in site.args if isinstance(value, ArrayValue)]) != 2:
         return result  # JAX heeds it where it contracts
     if not checks.check_array(site, result, spec, axes, operand, "the result", "refused", lenient=True):
+        return result
+    return placements.note(site, checks.placed(result, sharding, site.frame.mesh), sharding)
+
+
+def from_parts(site: Site) -> Value | None:
+    """``make_array_from_callback(shape, sharding, …)`` and its like; None for any other call."""
+    names = _FROM_PARTS.get(site.qualname)
+    if names is None:
+        return None
+    given = site.given(*names)
+    sharding, shape = given.get("sharding", NONE), given.get("shape", given.get("global_shape", NONE))
+    sizes = sizes_argument(shape) if isinstance(shape, (IntValue, SequenceValue)) else None
+    result = UNKNOWN_ARRAY if sizes is None else ArrayValue(dims_of(*sizes))
+    spec = spec_of(sharding)
+    if spec is None:
+        return result
+    operand = site.operand(names.index("sharding"), "sharding")
+    axes = checks.mesh_axes(site, sharding)
+    if not checks.check_array(site, result, spec, axes, operand, "the array", "refused"):
         return result
     return placements.note(site, checks.placed(result, sharding, site.frame.mesh), sharding)
 
@@ -87,8 +117,9 @@ def _place(
     if value is None or sharding is None:
         return None
     operand = site.operand(1, names[1])
-    if isinstance(sharding, SpecValue):  # whatever the value is
-        checks.check_axes(site, sharding, checks.mesh_axes(site, sharding), operand)
+    for leaf in checks.shardings_in(sharding):  # whatever the value is; a NamedSharding was judged where it was made
+        if isinstance(leaf, SpecValue):
+            checks.check_axes(site, leaf, checks.mesh_axes(site, leaf), operand)
     for array, one, what in checks.pairs(value, sharding, "the value"):
         spec = spec_of(one)
         if spec is None:
@@ -108,7 +139,8 @@ def _place(
     own = sharding.mesh if isinstance(sharding, ShardingValue) else site.frame.mesh
     if site.qualname in _CONSTRAINT and explicit.mixed(own):
         return value  # the type that it has says nothing of automatic axes
-    return placements.note(site, checks.placed(value, sharding, site.frame.mesh), sharding)
+    result = checks.placed(value, sharding, site.frame.mesh)
+    return placements.note(site, result, sharding, operand, site.qualname in _CONSTRAINT)
 
 
 def _names_manual(site: Site, spec: SpecValue, operand: ir.Expr | None) -> bool:

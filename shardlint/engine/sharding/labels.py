@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from shardlint import ir
+from shardlint.engine.sharding.contracted import Operand, contracted
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown
 from shardlint.logical_rules import RuleList
-from shardlint.values import ArrayValue, Dimension, Label, Literal, SpecValue, Unknown, Value
-
-_EINSUM = "jax.numpy.einsum"
-_PRODUCTS = frozenset({"jax.numpy.matmul", "jax.numpy.dot", "@"})
+from shardlint.values import ArrayValue, Dimension, Label, SpecValue, Unknown
 
 
 def named(value: ArrayValue, spec: SpecValue) -> ArrayValue:
@@ -76,10 +74,10 @@ def check_contraction(site: Site) -> None:
 
     Names that merely differ are no finding: activations and kernels often have names of their own for one dimension.
     """
-    if site.qualname != _EINSUM and site.qualname not in _PRODUCTS:
-        return
-    arrays = [value for value in map(_constrained, _operands(site), _ranks(site)) if isinstance(value, ArrayValue)]
-    for a, i, b, k in _contracted(site, arrays):
+    for one, i, other_one, k in contracted(site):
+        a, b = _constrained(one), _constrained(other_one)
+        if a is None or b is None:
+            continue
         for value, mine, kernel, its in ((a, i, b, k), (b, k, a, i)):
             label, other = (value.dims or ())[mine].label, (kernel.dims or ())[its].label
             if label is None or other is None or not other.logical or label.name == other.name:
@@ -100,39 +98,12 @@ def check_contraction(site: Site) -> None:
             return
 
 
-def _operands(site: Site) -> Sequence[Value]:
-    return site.args[1:] if site.qualname == _EINSUM else site.args
-
-
-def _ranks(site: Site) -> list[int | None]:
-    """The ranks of the operands, as far as the letters of an equation tell them."""
-    text = site.args[0].value if site.qualname == _EINSUM and isinstance(site.args[0], Literal) else None
-    terms = text.replace(" ", "").partition("->")[0].split(",") if isinstance(text, str) else []
-    operands = _operands(site)
-    return [len(term) for term in terms] if len(terms) == len(operands) else [None] * len(operands)
-
-
-def _constrained(value: Value, rank: int | None) -> Value:
-    """Something unknown that was given names, where it has a dimension for each of them and no other."""
-    if not isinstance(value, Unknown) or value.names is None or rank is None:
-        return value
-    return named(ArrayValue((Dimension(None),) * rank), value.names)
-
-
-def _contracted(site: Site, arrays: list[ArrayValue]) -> Iterator[tuple[ArrayValue, int, ArrayValue, int]]:
-    """Pairs of dimensions that are summed over together."""
-    if any(array.dims is None for array in arrays) or len(arrays) != 2 or len(_operands(site)) != 2:
-        return
-    a, b = arrays
-    if site.qualname in _PRODUCTS and a.dims and b.dims:
-        yield a, len(a.dims) - 1, b, max(len(b.dims) - 2, 0)
-    if site.qualname == _EINSUM and isinstance(site.args[0], Literal) and isinstance(site.args[0].value, str):
-        inputs, arrow, output = site.args[0].value.replace(" ", "").partition("->")
-        terms = inputs.split(",")
-        if not arrow or len(terms) != 2 or not all(map(str.isalpha, terms)):
-            return
-        if len(terms[0]) != len(a.dims or ()) or len(terms[1]) != len(b.dims or ()):
-            return
-        for i, letter in enumerate(terms[0]):
-            if letter in terms[1] and letter not in output:
-                yield a, i, b, terms[1].index(letter)
+def _constrained(operand: Operand) -> ArrayValue | None:
+    """The operand as an array of the rank that the equation tells; something unknown may have been given names, one
+    for each of its dimensions."""
+    value, rank = operand.value, operand.rank
+    if isinstance(value, Unknown) and value.names is not None and rank is not None:
+        value = named(ArrayValue((Dimension(None),) * rank), value.names)
+    if not isinstance(value, ArrayValue) or value.dims is None or rank not in (None, len(value.dims)):
+        return None
+    return value

@@ -236,7 +236,7 @@ def _check_clash(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand
         return
     first, second, axis = clashes[0] or ("", "", "")
     at = operand.at if operand is not None else site.at
-    text = f"the logical axes {first!r} and {second!r} both lie on mesh axis {axis!r}: {second!r} is not split"
+    text = f"the logical axes {first!r} and {second!r} both lie on mesh axis {axis!r}: {second!r} is not split; give it another rule"  # noqa: E501 - one sentence
     site.report("ST402", at, text, _rule_places(lists))
 
 
@@ -251,8 +251,35 @@ def _clash(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
         if not wanted or axes:
             continue
         for other, taken in zip(spec.entries or (), result, strict=True):
-            if other and taken and other[0] in only and wanted == taken:
-                return other[0], (entry or ("",))[0], wanted[0]
+            common = [axis for axis in wanted if axis in (taken or ())]
+            if other and other[0] in only and common:
+                return other[0], (entry or ("",))[0], common[0]
+    return None
+
+
+def check_refused(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None) -> None:
+    """Two dimensions of a variable of ``flax.nnx`` that its rules lay on one mesh axis: unlike linen, which leaves one
+    of them whole, it asks JAX for both."""
+    clashes = [_both_on_one(spec, one) for one in lists]
+    if not clashes or any(clash is None for clash in clashes):
+        return
+    first, second, axis = clashes[0] or ("", "", "")
+    at = operand.at if operand is not None else site.at
+    text = f"the logical axes {first!r} and {second!r} both lie on mesh axis {axis!r}: JAX refuses to split two dimensions over it; give one of them another rule"  # noqa: E501 - one sentence
+    site.report("ST402", at, text, _rule_places(lists))
+
+
+def _both_on_one(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
+    """Two names and the axis that both lie on, where each has one rule, or is itself an axis."""
+    found: dict[str, str] = {}
+    for entry in spec.entries or ():
+        for name in entry or ():
+            given = [axes for other, axes in rules.rules if other == name]
+            axes = (given[0] if len(given) == 1 else None) if given else (name,)
+            for axis in axes or ():
+                if axis in found:
+                    return found[axis], name, axis
+                found[axis] = name
     return None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import manual_exit, outside, prefixes
+from shardlint.engine.sharding import checks, manual_exit, outside, prefixes
 from shardlint.engine.sharding.collectives import axis_names, called_names
 from shardlint.engine.sharding.manual import Region, signature_view, tracked
 from shardlint.engine.sharding.manual_entry import at_border, by_spec
@@ -169,6 +169,8 @@ def call_region(
             text = f"argument {i}{manual_exit.shown_path(differs[0])} {differs[1]}"
             it.report(frame, "ST307", places[i] if i < len(places) else at, text)
             return Unknown("an error was reported here")
+        if one is not None and not _divides(it, frame, region, value, one, i, places[i] if i < len(places) else at):
+            return Unknown("an error was reported here")
     inner = [_enter(region, value, one) for value, one in zip(args, entries, strict=True)]
     if kwargs:
         return Unknown("shard_map with keyword arguments")
@@ -181,6 +183,22 @@ def call_region(
     if not judged_elsewhere(it, func):
         manual_exit.leave_call(it, frame, region, result, at)
     return _leave(region, result)
+
+
+def _divides(
+    it: Interpreter, frame: Frame, region: Region, value: Value, specs: Value, index: int, at: int
+) -> bool:  # fmt: skip
+    """Whether the axes of the specs may divide an argument: ``shard_map`` refuses the others. False after a report."""
+    axes = dict(region.view.axes)
+    for array, one, what in checks.pairs(value, specs, f"argument {index}"):
+        spec = spec_of(one)
+        if spec is None or array.manual:
+            continue
+        wrong = next(checks.uneven(array, spec, axes), None)
+        if wrong is not None:
+            it.report(frame, "ST104", at, f"dimension {wrong.index} of {what}: {wrong.text()}")
+            return False
+    return True
 
 
 def judged_elsewhere(it: Interpreter, func: WrappedValue) -> bool:

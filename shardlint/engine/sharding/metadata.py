@@ -58,4 +58,8 @@ def _check_names(site: Site, spec: SpecValue, key: str) -> bool:
     axes, operand = mesh_axes(site, spec), site.operand(1, key)
     if not rules_in_force.may_name_axes(site.it):
         return check_axes(site, spec, axes, operand)
-    return axes is None or logical.check_names(site, spec, rules_in_force.lists(site), operand, axes=axes)
+    lists = rules_in_force.lists(site)
+    if axes is not None and not logical.check_names(site, spec, lists, operand, axes=axes):
+        return False
+    logical.check_refused(site, spec, lists, operand)
+    return True

@@ -9,17 +9,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import checks, meshes
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType
 from shardlint.ops.sharding.explicit import explicit_axes, placed
-from shardlint.values import ArrayValue, SpecValue, Value
+from shardlint.values import ArrayValue, FunctionValue, SpecValue, Value
 from shardtypes.lang import format_shape
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
+
+
+#: What compiles a function, so that constraints on its results may be dropped.
+COMPILING = frozenset({"jax.jit", "equinox.filter_jit", "flax.nnx.jit", "flax.linen.jit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A constraint that ``jit`` drops where its value is a result: why, and where it stands."""
+
+    why: str
+    module: str
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +43,49 @@ class Placement:
     value: ArrayValue
     spec: SpecValue
     axes: dict[str, int | None] | None
+    dropped: Dropped | None = None
 
 
-def note(site: Site, result: Value, shardings: Value) -> Value:
+def note(
+    site: Site, result: Value, shardings: Value, operand: ir.Expr | None = None, constraint: bool = False
+) -> Value:  # fmt: skip
     """Remember how each array of a placed tree lies."""
     for array, one, _ in checks.pairs(result, shardings, ""):
         spec = spec_of(one)
-        if spec is not None and spec.entries is not None and not array.manual:
-            site.it.placements[id(array)] = Placement(array, spec, checks.mesh_axes(site, one))
+        if spec is None or spec.entries is None or array.manual:
+            continue
+        axes = checks.mesh_axes(site, one)
+        uneven = next(checks.uneven(array, spec, axes), None) if constraint else None
+        dropped = None
+        if uneven is not None:
+            dropped = Dropped(checks.dropped_result(uneven), site.frame.module, site.place(spec, operand))
+        site.it.placements[id(array)] = Placement(array, spec, axes, dropped)
     return result
+
+
+def leave_compiled(it: Interpreter, frame: Frame, func: FunctionValue, result: Value, at: int) -> None:
+    """What a compiled function gives to code that nothing traces, ``at`` a call of it: report the constraints that are
+    dropped from it. Inside of other compiled code they stay."""
+    if func.tracing in COMPILING and runs_now(it, frame):
+        report_dropped(it, frame, result, at)
+
+
+def runs_now(it: Interpreter, frame: Frame) -> bool:
+    """Whether a call of the library is made by code that nothing traces: that of a module, and what this calls."""
+    outermost = it.callers[0] if it.callers else frame
+    return outermost.function is None and it.tracing == 1  # that call is the one
+
+
+def report_dropped(it: Interpreter, frame: Frame, result: Value, at: int) -> None:
+    """Report a constraint that ``jit`` drops from these, its results."""
+    held = (it.placements.get(id(array)) for array, _ in checks.arrays(result, ""))
+    dropped = next((one.dropped for one in held if one is not None and one.dropped is not None), None)
+    if dropped is None:
+        return
+    if dropped.module == frame.module:
+        it.report(frame, "ST312", dropped.at, dropped.why)
+    else:
+        it.report(frame, "ST312", at, dropped.why, None, ((dropped.module, dropped.at, "the constraint is here"),))
 
 
 def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) -> str | None:
