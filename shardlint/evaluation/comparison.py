@@ -17,10 +17,12 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Recorder
+from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.primitive import evaluation
-from shardtypes.semantics.trees import Structure, flatten
+from shardtypes.semantics.primitives.random import without_own_draws
+from shardtypes.semantics.trees import flatten, paths_of
 
 STOPPED = "stopped where it was asked to"
 ALLOWANCE = 300_000  # steps of all runs that one comparison takes together
@@ -30,8 +32,11 @@ Entry = Callable[[modules.World], Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run: the mapped functions that were called, in order; ``written`` are the numbers in the program's text that
-    it came by; ``reason`` says why it ended early, ``answer`` is what the entry gave otherwise."""
+    """One run: the mapped functions that were called, in order.
+
+    ``written`` are the numbers in the program's text that it came by; ``reason`` says why it ended early, ``answer`` is
+    what the entry gave otherwise. A ``refusal`` is an early end that JAX brings about too.
+    """
 
     regions: tuple[Region, ...]
     machine: meshes.Machine
@@ -39,6 +44,7 @@ class Outcome:
     written: Mapping[modules.Where, int]
     reason: str = ""
     answer: Any = None
+    refusal: Refusal | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -74,13 +80,14 @@ class Allowance:
 @dataclass(frozen=True)
 class Program:
     """What is run: the sources, and where it begins; ``steps`` bound one run. What ``before`` runs is no part of the
-    comparison."""
+    comparison. Along the axes ``without`` no device draws random numbers of its own."""
 
     find: modules.Find
     entry: Entry
     steps: int
     before: Entry | None = None
     allowance: Allowance = field(default_factory=lambda: Allowance(ALLOWANCE))
+    without: frozenset[str] = frozenset()
 
     def run(
         self,
@@ -97,9 +104,11 @@ class Program:
         recorder = Recorder() if record else None
         reason = ""
         answer = None
+        refused = None
         run = Run(min(self.steps, self.allowance.steps), recorder)
         given = run.steps
-        with evaluation(), meshes.on_machine(machine), running(run), np.errstate(all="ignore"):
+        draws = without_own_draws(self.without)
+        with evaluation(), meshes.on_machine(machine), running(run), draws, np.errstate(all="ignore"):
             try:
                 if self.before is not None:
                     self.before(world)
@@ -111,8 +120,9 @@ class Program:
                 reason = "a number that differs between devices, or is not known"
             except Exception as error:  # noqa: BLE001 - whatever the program raises
                 reason = f"{type(error).__name__}: {error}"
+                refused = refusal(error, world.paths)
         self.allowance.steps -= given - run.steps
-        return Outcome(tuple(regions), machine, recorder, world.met, reason, answer)
+        return Outcome(tuple(regions), machine, recorder, world.met, reason, answer, refused)
 
 
 @contextmanager
@@ -156,14 +166,6 @@ class Incomparable:
     """Why two values cannot be compared."""
 
     reason: str
-
-
-def paths_of(structure: Structure, path: str = "") -> list[str]:
-    """The keys to each leaf. Two runs have classes of their own, so kinds of nodes are not compared."""
-    if structure.kind is None:
-        return [path]
-    rows = zip(structure.keys, structure.children, strict=True)
-    return [one for key, child in rows for one in paths_of(child, f"{path}.{key}" if path else str(key))]
 
 
 def numbers_of(leaf: Any) -> Any:

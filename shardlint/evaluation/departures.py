@@ -9,7 +9,7 @@ with it. A right program gives the same results. What it means to be each device
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardlint.evaluation.comparison import (
     Difference,
@@ -18,14 +18,15 @@ from shardlint.evaluation.comparison import (
     Program,
     differs_from,
     first_difference,
-    paths_of,
 )
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.modules import Where
+from shardlint.evaluation.refusals import Refusal
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.trees import flatten
+from shardtypes.semantics.trees import flatten, paths_of
 
+_OWN = "its results are meant to be each device's own"
 DEVICES = 8  # that a program finds if it asks
 _EXCHANGES = frozenset(
     f"jax.lax.{name}" for name in "ppermute pshuffle all_gather all_to_all psum_scatter axis_index".split()
@@ -68,11 +69,12 @@ class Departure:
 @dataclass(frozen=True)
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
-    not."""
+    not; and where JAX refuses it."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ class Setting:
 def judge(program: Program, run: Outcome | None = None) -> Judgement:
     """Compare a program with itself on other numbers of devices. ``run`` is one on its own number, if it was made."""
     declared = program.run(DEVICES) if run is None else run
+    refusal = declared.refusal
+    if refusal is not None and (refusal.axis is None or declared.origin(refusal.axis) is not None):
+        return Judgement(refusal=refusal)
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
         return Judgement(reasons=(declared.reason or "nothing is mapped over devices",))
@@ -93,17 +98,23 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     compared: list[str] = []
     reasons: list[str] = []
     for axis in axes:
-        other = _other(program, declared, axis)
-        if isinstance(other, str):
-            reasons.append(f"{axis}: {other}")
-            continue
-        compared.append(axis)
-        departure = _departure(program, declared, other, axis)
+        departure = _along(program, declared, axis)
+        if departure == _OWN:
+            without = replace(program, without=frozenset({axis}))
+            departure = _along(without, without.run(DEVICES), axis)
         if isinstance(departure, str):
             reasons.append(f"{axis}: {departure}")
-        elif departure is not None:
+            continue
+        compared.append(axis)
+        if departure is not None:
             found.append(departure)
     return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons))
+
+
+def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
+    """Where a program departs from itself on another number of devices along an axis, or why it is not known."""
+    other = _other(program, declared, axis)
+    return other if isinstance(other, str) else _departure(program, declared, other, axis)
 
 
 # --- other numbers of devices ---------------------------------------------------------------------------------------
@@ -180,10 +191,12 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     if leaf is None or twin is None:
         return "its results are no arrays"
     if axis in leaf.own | twin.own:
-        return "its results are meant to be each device's own"
+        return _OWN
     trace = _trace(many, few, axis)
     culprit = _culprit(trace, leaf)
-    if culprit is None or _is_meant(program, declared, other, axis):
+    if culprit is None:
+        return "its results depend on the number of devices, and no expression was found where that begins"
+    if _is_meant(program, declared, other, axis):
         return None
     is_shared = axis not in _axes_of_result(region, difference)
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)

@@ -31,7 +31,9 @@ def with_findings(
     reasons: list[str] = []
     for judgement, sizes in _judgements(files, module):
         reasons += judgement.reasons
-        extra += [_diagnostic(departure, sizes, module.path, files) for departure in judgement.departures]
+        extra += [_diagnostic(departure, sizes, files) for departure in judgement.departures]
+        if judgement.refusal is not None:
+            extra.append(_of_rule(judgement.refusal.code, judgement.refusal.message, judgement.refusal.where, files))
     fresh = _without_repeats(found, extra)
     gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in reasons)
     return replace(
@@ -90,9 +92,11 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
 
 
 def _alone(judgement: Judgement) -> Judgement:
-    """What is found about a function by itself, whoever calls it."""
+    """What is found about a function by itself, whoever calls it. Nobody need call it with the sizes that were chosen,
+    so that nothing is said of what JAX refuses for them."""
     certain = tuple(departure for departure in judgement.departures if departure.is_wrong_alone)
-    return replace(judgement, departures=certain)
+    refused = () if judgement.refusal is None else (judgement.refusal.message,)
+    return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), refusal=None)
 
 
 def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:
@@ -105,16 +109,19 @@ def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:
     return list(fresh.values())
 
 
-def _diagnostic(departure: Departure, sizes: Mapping[str, int], path: str, files: _Files) -> Diagnostic:
-    about = rule(CODE)
-    if about is None:
-        raise LookupError(f"there is no rule {CODE}")
+def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -> Diagnostic:
     culprit = departure.culprit
-    place = _place(culprit.step.value.key[0], files)
     related: tuple[Related, ...] = ()
     if culprit.begun is not None:
         related = (Related(_place(culprit.begun.value.key[0], files), "the factor comes from here"),)
-    return Diagnostic(CODE, about.name, departure_text(departure, sizes), place, about.severity, related=related)
+    return _of_rule(CODE, departure_text(departure, sizes), culprit.step.value.key[0], files, related)
+
+
+def _of_rule(code: str, message: str, where: Where, files: _Files, related: tuple[Related, ...] = ()) -> Diagnostic:
+    about = rule(code)
+    if about is None:
+        raise LookupError(f"there is no rule {code}")
+    return Diagnostic(code, about.name, message, _place(where, files), about.severity, related=related)
 
 
 def _place(where: Where, files: _Files) -> Place:

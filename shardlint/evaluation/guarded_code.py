@@ -54,6 +54,15 @@ def is_closed(name: str) -> bool:
     return name in _FRAMES or (name.startswith("__") and name not in _SPECIAL)
 
 
+_DEVICES = frozenset({"devices", "local_devices", "device_count", "local_device_count"})
+
+
+def _name_of(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 class _Guards(ast.NodeTransformer):
     """Puts the guards in. Every call and operator gets its place, ``(line, column, end line, end column)``."""
 
@@ -64,6 +73,13 @@ class _Guards(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load):
             return node  # stores go through the setter that _Stores makes of them
         return self._call(ATTRIBUTE, [node.value, ast.Constant(node.attr)], node)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        """What a program demands of the machine that it runs on does not keep it from running on another one."""
+        if any(_name_of(part) in _DEVICES for part in ast.walk(node.test)):
+            return ast.copy_location(ast.Pass(), node)
+        self.generic_visit(node)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

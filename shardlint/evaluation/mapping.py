@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shardlint.evaluation import meshes
+from shardlint.evaluation import meshes, refusals
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import note_argument, tick
 from shardlint.evaluation.meshes import Mesh, Spec
@@ -19,7 +19,7 @@ from shardtypes.semantics.lowerings.convert import asarray, axis_of
 from shardtypes.semantics.primitives import mapping as p
 from shardtypes.semantics.relation import Relation, Relations, split
 from shardtypes.semantics.simulated import EXAMPLES, Axis
-from shardtypes.semantics.trees import flatten, spread_prefix, unflatten
+from shardtypes.semantics.trees import flatten, paths_of, spread_prefix, unflatten
 
 _numbers = itertools.count(1)
 PMAP = "devices"
@@ -207,12 +207,12 @@ def _spec(value: Any) -> Spec:
     raise NotEvaluable("a spec that is no PartitionSpec")
 
 
-def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) -> Any:
+def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, path: str) -> Any:
     """The part of an argument that each device gets."""
     array = asarray(leaf)
-    named = spec.axes(array.rank)
     if len(spec) > array.rank:
-        raise ValueError("a spec that is longer than the rank")
+        raise refusals.is_longer(path, len(spec), array.rank)
+    named = spec.axes(array.rank)
     relations: dict[str, Relation] = {}
     mentioned = set()
     for dimension, names in enumerate(named):
@@ -226,8 +226,9 @@ def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) ->
     for dimension, names in enumerate(named):
         for name in names:
             if name in axes:
-                if int(array.dims[dimension]) % axes[name][1]:  # type: ignore[arg-type]  # a number
-                    raise ValueError("a dimension that the devices do not divide")
+                size = int(array.dims[dimension])  # type: ignore[arg-type]  # a number
+                if size % axes[name][1]:
+                    raise refusals.does_not_divide(path, dimension, size, name, axes[name][1])
                 array = p.shard(array, axis=axes[name], dimension=dimension)
     outer = array.relations if array.relations is not None else Relations()
     varying = frozenset(axes[name] for name in mentioned) if checked else None
@@ -245,14 +246,15 @@ def _split_dimensions(entering: Sequence[Array], axes: Mapping[str, Axis]) -> di
     return {name: frozenset(dimensions) for name, dimensions in found.items()}
 
 
-def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool) -> Any:
+def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, path: str) -> Any:
     """A result, put together from what the devices have."""
     array = asarray(leaf)
     named = spec.axes(array.rank)
     mentioned = {name for names in named for name in names}
     rest = tuple(axis for name, axis in axes.items() if name not in mentioned)
-    if checked and array.varying is not None and array.varying & set(rest):
-        raise ValueError("out_specs do not mention an axis along which the result may differ")
+    differing = {axis[0] for axis in rest if array.varying is not None and axis in array.varying}
+    if checked and differing:
+        raise refusals.may_differ(path, differing)
     array = p.unreplicate(array, axes=rest, checked=checked) if rest else array
     for dimension, names in enumerate(named):
         for name in reversed(names):
@@ -299,15 +301,20 @@ def shard_map(
         axes = {name: (name, over.shape[name]) for name in names}
         specs = spread_prefix(in_specs, tuple(args), _is_spec)
         leaves, structure = flatten(tuple(args))
-        entering = [_entering(leaf, _spec(one), axes, checked) for leaf, one in zip(leaves, specs, strict=True)]
+        entering = [
+            _entering(leaf, _spec(one), axes, checked, path)
+            for leaf, one, path in zip(leaves, specs, paths_of(structure), strict=True)
+        ]
         inner = [note_argument(f, leaf) for leaf in entering]
         with binding(axes, checked):
             result = f(*unflatten(structure, inner))
         wanted = spread_prefix(out_specs, result, _is_spec)
         results, made = flatten(result)
-        found = unflatten(
-            made, [_leaving(leaf, _spec(one), axes, checked) for leaf, one in zip(results, wanted, strict=True)]
-        )
+        leaving = [
+            _leaving(leaf, _spec(one), axes, checked, path)
+            for leaf, one, path in zip(results, wanted, paths_of(made), strict=True)
+        ]
+        found = unflatten(made, leaving)
         for observer in observers:
             observer(Region(f, args, found, (result, wanted), _split_dimensions(entering, axes)))
         return found

@@ -100,6 +100,11 @@ class World:
             self._run(made, source)
         return self.modules[full]
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files that were run."""
+        return frozenset(module.path for module in self.modules.values())
+
     def run_program(self, name: str) -> None:
         """Run a module as a script: its ``if __name__ == "__main__":``, or else its function ``main``."""
         self._refuse_unknown_starts(name)

@@ -139,3 +139,11 @@ def _spread(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool], found: list[
         raise ValueError("a prefix that does not fit its tree")
     for (_, one), (_, other) in zip(above[0], below[0], strict=True):
         _spread(one, other, is_leaf, found)
+
+
+def paths_of(structure: Structure, path: str = "") -> list[str]:
+    """The keys to each leaf. Two runs have classes of their own, so kinds of nodes are not compared."""
+    if structure.kind is None:
+        return [path]
+    rows = zip(structure.keys, structure.children, strict=True)
+    return [one for key, child in rows for one in paths_of(child, f"{path}.{key}" if path else str(key))]

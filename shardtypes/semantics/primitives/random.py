@@ -6,7 +6,10 @@ A key is held as two unsigned 32-bit numbers in a last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from shardtypes.semantics.array import Array, Dim, Params
@@ -15,6 +18,7 @@ from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.local_sizes import axes_of
 from shardtypes.semantics.primitive import Values, declare
 from shardtypes.semantics.primitives.structure import plain
+from shardtypes.semantics.simulated import Simulated
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -87,7 +91,32 @@ def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
     return varying | axes_of(*params["shape"])
 
 
-random_bits = declare("random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits, own=_of_each)
+_bits_of_key = declare(
+    "random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits, own=_of_each
+)
+_MIDDLE = 1 << 31
+_without: ContextVar[frozenset[str]] = ContextVar("shardtypes_without_draws", default=frozenset())
+
+
+@contextmanager
+def without_own_draws(axes: frozenset[str]) -> Iterator[None]:
+    """In the block, what each device along these axes draws for itself is the middle of its distribution."""
+    token = _without.set(axes)
+    try:
+        yield
+    finally:
+        _without.reset(token)
+
+
+def random_bits(key: Array, *, shape: Sequence[int]) -> Array:
+    """32 random bits for each entry."""
+    drawn: Array = _bits_of_key(key, shape=shape)
+    if drawn.value is None or not drawn.own & _without.get():
+        return drawn
+    middle = np.full(tuple(int(size) for size in shape), _MIDDLE, np.uint32)
+    return replace(drawn, value=Simulated.everywhere(middle), own=drawn.own - _without.get())
+
+
 random_split = declare("random_split", letters=_keys_of_shape, shape=_split_shape, values=_DRAWN, evaluate=_split)
 random_fold_in = declare(
     "random_fold_in",

@@ -1,0 +1,74 @@
+"""What JAX refuses for certain when the program runs, by the rules of its mapped functions."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from shardlint.evaluation.recording import Where
+
+
+class Refused(ValueError):
+    """JAX raises here. The program may catch it, as it does there.
+
+    ``code`` is that of the rule that reports it. It may depend on how many devices are along an ``axis``.
+    """
+
+    def __init__(self, code: str, message: str, axis: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.axis = axis
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error that ends the program, and the expression of the program at which it is raised."""
+
+    code: str
+    message: str
+    axis: str | None
+    where: Where
+
+
+def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
+    """What ended a run, if JAX refuses it too. ``paths`` are the files of the program."""
+    if not isinstance(error, Refused):
+        return None
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in paths]
+    if not frames:
+        return None
+    last = frames[-1]
+    place = last.lineno, last.colno, last.end_lineno, last.end_colno
+    if any(number is None for number in place):
+        return None
+    return Refusal(error.code, error.message, error.axis, Where(last.filename, place))  # type: ignore[arg-type]  # all are known
+
+
+def may_differ(path: str, axes: Collection[str]) -> Refused:
+    """For a result that leaves ``shard_map`` as replicated, and is not known to be."""
+    named = " and ".join(repr(axis) for axis in sorted(axes))
+    what = f"result {path}" if path else "the result"
+    return Refused(
+        "ST301",
+        f"JAX refuses this call: out_specs gives {what} as replicated over {named}, along which devices may have "
+        f"different values; reduce it over {named} first (lax.psum, lax.pmean), or name {named} in out_specs",
+    )
+
+
+def does_not_divide(path: str, dimension: int, size: int, axis: str, devices: int) -> Refused:
+    """For an argument that cannot be cut into equal parts."""
+    what = f"argument {path}" if path else "the argument"
+    return Refused(
+        "ST104",
+        f"JAX refuses this call: dimension {dimension} of {what} is {size}, which the {devices} devices along {axis!r} "
+        "do not divide",
+        axis,
+    )
+
+
+def is_longer(path: str, entries: int, rank: int) -> Refused:
+    """For a PartitionSpec with more entries than dimensions."""
+    what = f"argument {path}" if path else "the argument"
+    return Refused("ST306", f"JAX refuses this call: {what} has {rank} dimensions, its PartitionSpec {entries} entries")
