@@ -1,4 +1,5 @@
-"""Arguments for a function of the program, made from its annotations: random numbers at small sizes.
+"""Arguments for a function of the program, made from its annotations, or else from the specs by which they are sharded:
+random numbers at small sizes.
 
 The numbers follow from the function alone, so each run of a program is given the same.
 """
@@ -19,6 +20,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import is_users
 from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.outside import Outside
+from shardlint.evaluation.unmade import Guess, Unmade
 from shardtypes.lang import Size, dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.simulated import Simulated
@@ -26,6 +28,9 @@ from shardtypes.semantics.special import held
 
 MOST_ENTRIES = 1_000_000
 _PREFERRED = ("float32", "int32", "bool", "complex64")
+_ANY_ARRAYS = frozenset(
+    "jax.Array jax.numpy.ndarray jax.typing.ArrayLike jaxtyping.Array jaxtyping.ArrayLike chex.Array typing.Any".split()
+)
 _MESHES = ("jax.sharding.Mesh", "jax.sharding.AbstractMesh", "jax.Mesh", "jax.interpreters.pxla.Mesh")
 
 
@@ -45,12 +50,17 @@ class Sizes(dict[str, int]):
 
 class Maker:
     """Makes the arguments of one call: what has the same name has the same size. Numbers are normal, or ``positive``
-    ones below one. ``mesh`` makes a mesh where the function takes one."""
+    ones below one. ``mesh`` makes a mesh where the function takes one. What no annotation describes is made by
+    ``guess``; ``guessed`` are the names of such arguments."""
 
-    def __init__(self, sizes: Sizes, positive: bool, mesh: Callable[[], Mesh]) -> None:
+    def __init__(
+        self, sizes: Sizes, positive: bool, mesh: Callable[[], Mesh], guess: Guess, guessed: list[str]
+    ) -> None:
         self.sizes = sizes
+        self.guessed = guessed
         self._positive = positive
         self._mesh = mesh
+        self._guess = guess
         self._random = np.random.default_rng(0)
 
     def call(self, function: Any) -> Any:
@@ -71,11 +81,24 @@ class Maker:
         if annotation is parameter.empty:
             if parameter.name == "mesh":
                 return self._mesh()
-            raise NotEvaluable(f"its argument {parameter.name}, which has no annotation")
+            return Unmade(parameter.name, ", which has no annotation", self._guessed)
         try:
-            return self._of(resolved(annotation, names), names)
+            kind = resolved(annotation, names)
+            if isinstance(kind, Outside) and kind.qualname in _ANY_ARRAYS:
+                return Unmade(parameter.name, ", whose annotation gives no shape", self._guessed)
+            return self._of(kind, names)
         except NotEvaluable as error:
             raise NotEvaluable(f"its argument {parameter.name}: {error.reason}") from error
+
+    def _guessed(self, name: str, rank: int) -> Array:
+        """An array for an argument of which only the rank of its spec is known. All sizes are the same, so that those
+        that must agree do."""
+        self.guessed.append(name)
+        rank = max(rank, self._guess.rank)
+        shape = [self.sizes.unit] * rank
+        if math.prod(shape) > MOST_ENTRIES:
+            raise NotEvaluable("an array of too many entries")
+        return self.array(shape, "int32" if name == self._guess.whole else "float32")
 
     def _of(self, kind: Any, names: dict[str, Any], before: tuple[int, ...] = ()) -> Any:
         """A value of a type; ``before`` are dimensions in front of those of each array in it."""

@@ -162,6 +162,19 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Resized:
+    """Two arrays that should be the same and are not of one shape."""
+
+    path: str
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+    @property
+    def reason(self) -> str:
+        return f"shapes {self.first} and {self.second} at {self.path}"
+
+
+@dataclass(frozen=True)
 class Incomparable:
     """Why two values cannot be compared."""
 
@@ -175,7 +188,9 @@ def numbers_of(leaf: Any) -> Any:
     return np.asarray(leaf) if isinstance(leaf, (int, float, np.ndarray, np.generic)) else None
 
 
-def differences(first: Any, second: Any, stacked: tuple[int, int] | None = None) -> list[Difference] | Incomparable:
+def differences(
+    first: Any, second: Any, stacked: tuple[int, int] | None = None
+) -> list[Difference] | Resized | Incomparable:
     """Where two trees differ: the entry of each array that is furthest apart. With ``stacked`` arrays have the values
     of so many devices one after another."""
     a, structure = flatten(first)
@@ -190,7 +205,7 @@ def differences(first: Any, second: Any, stacked: tuple[int, int] | None = None)
         if stacked is not None:
             x, y = _unstacked(x, y, stacked)
         if x.shape != y.shape:
-            return Incomparable(f"shapes {x.shape} and {y.shape} at {path}")
+            return Resized(path, x.shape, y.shape)
         index = _apart(x, y)
         if index is not None:
             found.append(Difference(path, index, complex(x[index]).real, complex(y[index]).real))
@@ -222,27 +237,30 @@ def _apart(x: Any, y: Any) -> tuple[int, ...] | None:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(distance)), distance.shape))
 
 
-def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference] | Incomparable | None:
+def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference | Resized] | Incomparable | None:
     """The first call of a mapped function that was given the same in both runs, or computed from the same, and gives
     something else."""
     for number, (region, twin) in enumerate(zip(one.regions, other.regions, strict=False)):
         found = compared(region, twin)
-        if isinstance(found, Difference):
-            return number, found
-        if found is not None:
+        if isinstance(found, Incomparable):
             return found
+        if found is not None:
+            return number, found
     if len(one.regions) != len(other.regions):
         return Incomparable(one.reason or other.reason or "another number of mapped functions is called")
     return None
 
 
-def compared(region: Region, twin: Region) -> Difference | Incomparable | None:
+def compared(region: Region, twin: Region) -> Difference | Resized | Incomparable | None:
     """The first difference between two calls of a mapped function: of their results, else of what they are given."""
     if region.stacked is not None or twin.stacked is not None:
         return _compared_stacked(region, twin)
-    for first, second in ((region.results, twin.results), (region.arguments, twin.arguments)):
-        found = differences(first, second)
-        if isinstance(found, Incomparable):
+    results = differences(region.results, twin.results)
+    given = differences(region.arguments, twin.arguments)
+    if isinstance(results, Resized) and isinstance(given, (Resized, Incomparable)):
+        return Incomparable(given.reason)
+    for found in (results, given):
+        if isinstance(found, (Resized, Incomparable)):
             return found
         if found:
             return found[0]
@@ -256,9 +274,11 @@ def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable
         return Incomparable("another kind of mapped function")
     counts = region.stacked, twin.stacked
     given = differences(region.arguments, twin.arguments, counts)
+    if isinstance(given, (Resized, Incomparable)):
+        return Incomparable(given.reason)
     if given:
-        return given if isinstance(given, Incomparable) else Incomparable("the devices are given something else")
+        return Incomparable("the devices are given something else")
     results = differences(region.results, twin.results, counts)
-    if isinstance(results, Incomparable):
-        return results
+    if isinstance(results, (Resized, Incomparable)):
+        return Incomparable(results.reason)
     return results[0] if results else None

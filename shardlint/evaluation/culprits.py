@@ -24,6 +24,8 @@ from shardtypes.semantics.relation import Relation
 State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
 """A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
 
+_REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
+
 
 @dataclass(frozen=True)
 class Step:
@@ -66,6 +68,21 @@ class Culprit:
             return False
         given, made = sharded[0].value.array, self.step.value.array
         return given.dims == made.dims and not _is_reordered(given, made)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it takes some entries of one value that is sharded, as a program does where each device has one: the
+        first of its layers, or its own key."""
+        if len(self.operands) != 1:
+            return False
+        (operand,) = self.operands
+        is_sharded = operand.relation is not None and operand.relation.kind == "split"
+        return is_sharded and _has_only_entries_of(operand.value.array, self.step.value.array)
+
+    def adds_shards(self, axis: str) -> bool:
+        """Whether it adds up, over the devices, parts of one array that stand for different entries of it."""
+        reduces = getattr(self.step.value.what, "qualname", "") in _REDUCTIONS and axis in self.step.value.given.names
+        return reduces and any(one.relation is not None and one.relation.kind == "split" for one in self.operands)
 
 
 class Trace:
@@ -214,6 +231,14 @@ def _is_reordered(given: Array, made: Array) -> bool:
         return False
     pairs = zip(given.value.parts, made.value.parts, strict=False)
     return all(np.array_equal(np.sort(one, axis=None), np.sort(other, axis=None)) for one, other in pairs)
+
+
+def _has_only_entries_of(given: Array, made: Array) -> bool:
+    """Whether each entry of an array is one of another's."""
+    if given.value is None or made.value is None:
+        return False
+    pairs = zip(given.value.parts, made.value.parts, strict=False)
+    return all(np.isin(other, one).all() for one, other in pairs)
 
 
 def _is_divided(step: Step) -> bool:

@@ -16,6 +16,8 @@ from shardlint.evaluation.comparison import (
     Incomparable,
     Outcome,
     Program,
+    Resized,
+    differences,
     differs_from,
     first_difference,
 )
@@ -38,26 +40,30 @@ MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its
 class Departure:
     """A result of a mapped function that depends on the number of devices along an axis.
 
-    ``path`` leads to the array in the results; the two numbers of ``difference`` are its entry with the first and with
-    the second of ``counts`` devices. ``is_factor`` tells that the result is the right one times a power of that number,
-    ``is_shared`` that all devices are to have the same.
+    The two numbers of ``difference`` are an entry with the first and with the second of ``counts`` devices, or the
+    array is of two shapes. ``is_factor`` tells that the result is the right one times a power of that number,
+    ``is_shared`` that all devices are to have the same, ``is_alike`` that they do.
     """
 
     axis: str
     counts: tuple[int, int]
     function: str
-    difference: Difference
+    difference: Difference | Resized
     culprit: Culprit
     is_factor: bool
     is_shared: bool
+    is_alike: bool
 
     @property
     def is_wrong_alone(self) -> bool:
         """Whether a function is wrong whoever calls it.
 
         A caller may take out a factor, and may give what is laid out for a number of devices: then each device's part
-        is whole by itself. A local size is nothing that it could make up for, and a partial sum is no layout.
+        is whole by itself. A local size is nothing that it could make up for, and a partial sum is no layout. And it
+        may give as much as there are devices, so that each has one entry.
         """
+        if isinstance(self.difference, Resized) or self.culprit.selects or self.culprit.adds_shards(self.axis):
+            return False
         given = self.culprit.step.value.given
         if given.counted:
             return False
@@ -127,20 +133,27 @@ class _Other:
     setting: Setting
     outcome: Outcome
     differs: bool
+    is_resized: bool = False
 
 
 def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
     """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
     reason = "its size cannot be changed"
+    resized: _Other | None = None
     for setting in _settings(declared, axis):
         outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
         if {name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)} != {axis}:
             continue
         difference = first_difference(declared, outcome)
-        if outcome.regions and not isinstance(difference, Incomparable):
+        if not outcome.regions:
+            reason = outcome.reason or reason
+        elif isinstance(difference, Incomparable):
+            reason = difference.reason
+        elif difference is None or isinstance(difference[1], Difference):
             return _Other(setting, outcome, difference is not None)
-        reason = difference.reason if isinstance(difference, Incomparable) else outcome.reason or reason
-    return reason
+        else:
+            resized = resized or _Other(setting, outcome, True, is_resized=True)
+    return resized or reason
 
 
 def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
@@ -168,9 +181,18 @@ def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> 
         outcome = program.run(other.setting.devices, literals, until=differs_from(declared))
         if program.allowance.is_spent:
             return True  # it was not found out
-        if len(outcome.regions) == len(declared.regions) and first_difference(declared, outcome) is None:
+        if len(outcome.regions) == len(declared.regions) and _agrees(declared, outcome, other):
             return True
     return False
+
+
+def _agrees(declared: Outcome, outcome: Outcome, other: _Other) -> bool:
+    """Whether a run gives what the program gives on its own mesh. Where the other gave arrays of another shape, that is
+    enough: with another size the program has other numbers."""
+    if not other.is_resized:
+        return first_difference(declared, outcome) is None
+    pairs = zip(declared.regions, outcome.regions, strict=True)
+    return all(isinstance(differences(one.results, twin.results), list) for one, twin in pairs)
 
 
 # --- where it departs -----------------------------------------------------------------------------------------------
@@ -196,6 +218,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
+    if isinstance(difference, Resized) and not culprit.adds_shards(axis):
+        return difference.reason
     if _is_meant(program, declared, other, axis):
         return None
     is_shared = axis not in _axes_of_result(region, difference)
@@ -207,10 +231,11 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     if is_local and _is_data_axis(many, region, axis):
         return None  # each device's examples are a batch of its own
     name = getattr(region.function, "__name__", "the mapped function")
-    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared)
+    is_alike = leaf.value is not None and not leaf.value.varies_along(axis)
+    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike)
 
 
-def _axes_of_result(region: Region, difference: Difference) -> frozenset[str]:
+def _axes_of_result(region: Region, difference: Difference | Resized) -> frozenset[str]:
     """The mesh axes over which a result is put together from different parts."""
     results, wanted = region.places
     paths = paths_of(flatten(results)[1])
@@ -236,7 +261,7 @@ def _trace(many: Outcome, few: Outcome, axis: str) -> Trace:
     return Trace(many.recorder, few.recorder, axis, (many.sizes[axis], few.sizes[axis]))
 
 
-def _result(region: Region, difference: Difference) -> Array | None:
+def _result(region: Region, difference: Difference | Resized) -> Array | None:
     """The array that differs, as the devices have it."""
     leaves, structure = flatten(region.places[0])
     leaf = dict(zip(paths_of(structure), leaves, strict=True)).get(difference.path)

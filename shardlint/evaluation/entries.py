@@ -6,7 +6,7 @@ import ast
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,26 +14,34 @@ import numpy as np
 
 from shardlint.evaluation import meshes
 from shardlint.evaluation.arguments import Maker, Sizes
-from shardlint.evaluation.comparison import Allowance, Outcome, Program, numbers_of
+from shardlint.evaluation.array_annotations import typed_shard_map
+from shardlint.evaluation.comparison import Allowance, Outcome, Program, numbers_of, observed
 from shardlint.evaluation.departures import DEVICES
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Mesh
-from shardlint.evaluation.modules import Find, Module, World, Written
+from shardlint.evaluation.modules import Find, Module, World, Written, is_function
+from shardlint.evaluation.unmade import Guess
 from shardtypes.lang import ShapeSyntaxError, parse
 from shardtypes.semantics.trees import flatten
 
+COLLECTIVES = frozenset("psum pmean pmax pmin all_gather psum_scatter all_to_all ppermute axis_index".split())
 MAPPINGS = frozenset({"shard_map", "smap", "pmap", "typed_shard_map", "filter_pmap"})
 _SPECS = frozenset({"P", "PartitionSpec"})
 _AXIS_SIZE = 2
 MOST_RUNS = 10  # of one function, if each takes all its steps
 _MOST_AXES = 3
+_NO_GUESS = Guess()
+MOST_GUESSED = 4  # arguments without annotation that are tried as integers, one after another
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function of a module, and how its arguments are made. ``on_mesh`` puts a mesh in force: the module's own, or
-    one of ``axes``."""
+    """A function of a module, and how its arguments are made.
+
+    ``on_mesh`` puts a mesh in force: the module's own, or one of ``axes``. A ``helper`` of mapped functions is mapped
+    by its annotations. Arguments without annotation are made by ``guess``; ``guessed`` collects their names.
+    """
 
     module: str
     function: str
@@ -42,6 +50,9 @@ class Entry:
     distinct: bool
     on_mesh: bool
     positive: bool = False
+    helper: bool = False
+    guess: Guess = _NO_GUESS
+    guessed: list[str] = field(default_factory=list, compare=False)
 
     def load(self, world: World) -> Module:
         """Its module."""
@@ -54,10 +65,15 @@ class Entry:
         """Call it; gives the sizes that stand for the names in its annotations."""
         module = self.load(world)
         function = world.member(module, self.function)
+        if self.helper:
+            function = typed_shard_map(function, mesh=self._mesh(world, module), check_vma=False)
         sizes = Sizes(self.unit, self.distinct)
-        maker = Maker(sizes, self.positive, lambda: self._mesh(world, module))
-        with self._mesh(world, module) if self.on_mesh else nullcontext():
-            maker.call(function)
+        maker = Maker(sizes, self.positive, lambda: self._mesh(world, module), self.guess, self.guessed)
+        regions: list[Region] = []
+        with self._mesh(world, module) if self.on_mesh else nullcontext(), observed(regions, None):
+            answer = maker.call(function)
+            if is_function(answer) and not regions:
+                maker.call(answer)
         return dict(sizes)
 
     def _mesh(self, world: World, module: Module) -> Mesh:
@@ -96,13 +112,26 @@ def trial(find: Find, module: str, source: str, function: str, steps: int) -> Tr
     reasons: list[str] = []
     loaded = Program(find, lambda world: world.module(module), steps).run(DEVICES)
     unit = 2 * max(loaded.sizes.values(), default=_AXIS_SIZE)  # so that each device has at least two of everything
-    for entry in _ways(module, source, function, unit):
-        program = Program(find, entry, steps, entry.load, Allowance(MOST_RUNS * steps))
-        outcome = program.run(DEVICES)
-        if outcome.regions and not outcome.reason:
-            return _finite(Trial(entry, program, outcome))
-        reasons.append(outcome.reason or "it maps nothing over devices")
+    for way in _ways(module, source, function, unit):
+        for guess in _guesses(way):
+            entry = replace(way, guess=guess)
+            program = Program(find, entry, steps, entry.load, Allowance(MOST_RUNS * steps))
+            outcome = program.run(DEVICES)
+            if outcome.regions and not outcome.reason:
+                return _finite(Trial(entry, program, outcome))
+            reasons.append(outcome.reason or "it maps nothing over devices")
     return reasons[0]
+
+
+def _guesses(entry: Entry) -> Iterator[Guess]:
+    """What arguments without annotation may be; one guess if there are none."""
+    yield _NO_GUESS
+    names = list(dict.fromkeys(entry.guessed))
+    if not names:
+        return
+    yield Guess(rank=1)
+    yield Guess(rank=3)
+    yield from (Guess(whole=name) for name in names[:MOST_GUESSED])
 
 
 def _finite(tried: Trial) -> Trial:
@@ -123,8 +152,9 @@ def _is_finite(region: Region) -> bool:
 
 def _ways(module: str, source: str, function: str, unit: int) -> Iterator[Entry]:
     axes = tuple(axis_names(source))
+    helper = function in helpers(source)
     for distinct, on_mesh in itertools.product((True, False), repeat=2):
-        yield Entry(module, function, axes, unit, distinct, not on_mesh)
+        yield Entry(module, function, axes, unit, distinct, not on_mesh, helper=helper)
 
 
 @lru_cache(maxsize=64)
@@ -141,7 +171,24 @@ def mapping_functions(source: str) -> tuple[str, ...]:
     while more:
         more = {name for name, names in used.items() if names & reaching} - reaching
         reaching |= more
-    return tuple(name for name, statement in made if name in reaching and _is_function(statement))
+    mapping = {name for name, statement in made if name in reaching and _is_function(statement)}
+    return tuple(name for name, statement in made if name in mapping or name in helpers(source))
+
+
+@lru_cache(maxsize=64)
+def helpers(source: str) -> frozenset[str]:
+    """The functions at the top of a module that mapped functions call: they use collectives, map nothing themselves,
+    and say in annotations how their arguments are sharded."""
+    functions = [statement for statement in ast.parse(source).body if isinstance(statement, ast.FunctionDef)]
+    manual = [one for one in functions if _names(one) & COLLECTIVES and not _names(one) & MAPPINGS]
+    return frozenset(one.name for one in manual if one.returns is not None and _is_sharded(one.args))
+
+
+def _is_sharded(parameters: ast.arguments) -> bool:
+    """Whether annotations of parameters name mesh axes."""
+    annotations = [one.annotation for one in (*parameters.args, *parameters.kwonlyargs) if one.annotation is not None]
+    subscripts = [part for one in annotations for part in ast.walk(one) if isinstance(part, ast.Subscript)]
+    return any(_axes_in(one.slice.value) for one in subscripts if isinstance(one.slice, ast.Constant))
 
 
 def _bound(statement: ast.stmt) -> Sequence[str]:

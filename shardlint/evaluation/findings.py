@@ -86,15 +86,16 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
         if isinstance(tried, str):
             yield Judgement(reasons=(f"{function}: {tried}",)), {}
         else:
-            yield _alone(judge(tried.program, tried.declared)), tried.sizes
+            yield _alone(judge(tried.program, tried.declared), tried.entry.helper), tried.sizes
     for function in functions[MOST_FUNCTIONS:]:
         yield Judgement(reasons=(f"{function}: too many functions in one file",)), {}
 
 
-def _alone(judgement: Judgement) -> Judgement:
+def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
     """What is found about a function by itself, whoever calls it. Nobody need call it with the sizes that were chosen,
-    so that nothing is said of what JAX refuses for them."""
-    certain = tuple(departure for departure in judgement.departures if departure.is_wrong_alone)
+    so that nothing is said of what JAX refuses for them. A helper may leave it to its caller to complete a result, but
+    not one that all devices have alike."""
+    certain = tuple(one for one in judgement.departures if one.is_wrong_alone and (one.is_alike or not is_helper))
     refused = () if judgement.refusal is None else (judgement.refusal.message,)
     return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), refusal=None)
 

@@ -28,7 +28,7 @@ _SPECIAL = frozenset(
     __setattr__ __init_subclass__ __dataclass_fields__ __annotations__ __qualname__ __module__ __dict__
     __jax_array__ __wrapped__""".split()
 )
-ATTRIBUTE, SET, CALL, OPERATOR, TICK = "_attr_", "_set_", "_call_", "_op_", "_tick_"
+ATTRIBUTE, SET, CALL, ITEM, OPERATOR, TICK = "_attr_", "_set_", "_call_", "_item_", "_op_", "_tick_"
 IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
 LARGEST = 4096
 """Numbers up to this one may stand for a number of devices."""
@@ -86,6 +86,10 @@ class _Guards(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return node  # finds its class by the frame that calls it
         return self._call(CALL, [_place(node), node.func, *node.args], node, node.keywords)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        return self._call(ITEM, [_place(node), node], node) if isinstance(node.ctx, ast.Load) else node
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """A number that may stand for a number of devices knows where it is written."""

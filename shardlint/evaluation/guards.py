@@ -17,6 +17,8 @@ from shardlint.evaluation.recording import Place, Recorder
 from shardtypes.semantics.array import Array
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
+ITEM = "[]"
+"""What gave a value that is an item of something."""
 LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
 
 
@@ -153,6 +155,11 @@ def _digits(text: str) -> list[str]:
 def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``."""
     return note(path, place, function, function(*args, **kwargs), (*args, *kwargs.values()))
+
+
+def item(path: str, place: Place, value: Any) -> Any:
+    """``value``, which is an item of something."""
+    return note(path, place, ITEM, value, ()) if isinstance(value, Array) else value
 
 
 def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shardlint.evaluation import meshes, refusals
+from shardlint.evaluation import meshes, refusals, unmade
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import note_argument, tick
 from shardlint.evaluation.meshes import Mesh, Spec
@@ -299,8 +299,9 @@ def shard_map(
         names = [name for name in over.axis_names if axis_names is None or not axis_names or name in axis_names]
         names = [name for name in names if name not in bound().axes]
         axes = {name: (name, over.shape[name]) for name in names}
-        specs = spread_prefix(in_specs, tuple(args), _is_spec)
-        leaves, structure = flatten(tuple(args))
+        args = unmade.filled(args, in_specs)
+        specs = spread_prefix(in_specs, args, _is_spec)
+        leaves, structure = flatten(args)
         entering = [
             _entering(leaf, _spec(one), axes, checked, path)
             for leaf, one, path in zip(leaves, specs, paths_of(structure), strict=True)

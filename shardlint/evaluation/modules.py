@@ -21,6 +21,7 @@ from shardlint.evaluation import (
     optimizers,  # noqa: F401
     python,
     trees,  # noqa: F401
+    unmade,
 )
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.outside import Outside, attribute, known
@@ -87,6 +88,7 @@ class World:
         resolver.of_type[Outside] = attribute
         resolver.of_type[Module] = self.member
         resolver.of_type[Missing] = _refuse_missing
+        resolver.of_type[unmade.Unmade] = unmade.refuse_attribute
         self.builtins = python.Builtins(resolver)
 
     def module(self, name: str, importer: str = "") -> Module | None:
@@ -178,6 +180,7 @@ class World:
             guarded_code.ATTRIBUTE: self.attribute,
             guarded_code.SET: self.builtins.set_attribute,
             guarded_code.CALL: functools.partial(guards.call, module.path),
+            guarded_code.ITEM: functools.partial(guards.item, module.path),
             guarded_code.OPERATOR: functools.partial(guards.operate, module.path),
             guarded_code.TICK: guards.tick,
             guarded_code.LITERAL: literal,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shardlint.evaluation.culprits import Culprit, Step
+from shardlint.evaluation.comparison import Difference, Resized
+from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
+from shardlint.evaluation.guards import ITEM
 from shardtypes.semantics.relation import Relation
 
 _SHORT = (("jax.numpy.", "jnp."), ("jax.lax.", "lax."), ("jax.nn.", "jax.nn."), ("jax.", "jax."))
@@ -18,20 +20,27 @@ def departure_text(departure: Departure, sizes: Mapping[str, int] | None = None)
     """What differs, by how much, and what happens at the place of the finding. ``sizes`` stand for the names in the
     annotations of the arguments."""
     many, few = departure.counts
-    difference = departure.difference
-    entry = difference.path + (f"[{', '.join(map(str, difference.index))}]" if difference.index else "")
+    entry, numbers = _compared(departure.difference)
     where = f"{departure.function}'s result" + (f" {entry}" if entry else "")
-    numbers = f"{difference.first:.6g} and {difference.second:.6g}"
     axis = departure.axis
     chosen = ", ".join(f"{name}={size}" for name, size in (sizes or {}).items())
     given = f", with {chosen}" if chosen else ""
     return (
         f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}{given}): "
-        f"{_cause(departure.culprit, axis)}"
+        f"{_cause(departure, axis)}"
     )
 
 
-def _cause(culprit: Culprit, axis: str) -> str:
+def _compared(difference: Difference | Resized) -> tuple[str, str]:
+    """What differs, and how."""
+    if isinstance(difference, Resized):
+        return difference.path, f"shapes {difference.first} and {difference.second}"
+    index = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""
+    return difference.path + index, f"{difference.first:.6g} and {difference.second:.6g}"
+
+
+def _cause(departure: Departure, axis: str) -> str:
+    culprit = departure.culprit
     step = culprit.step
     what = operation(step.value.what)
     if step.value.key[0].backward:
@@ -40,7 +49,7 @@ def _cause(culprit: Culprit, axis: str) -> str:
         return (
             f"{what} gives {described(step.relation, axis)}, which the function returns as if all devices had the same"
         )
-    if step.state == "off":
+    if step.state == "off" and not isinstance(departure.difference, Resized):
         return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
     operands = list(dict.fromkeys(described(one.relation, axis) for one in culprit.operands))
     operands.sort(key=lambda text: text == _OWN)
@@ -88,6 +97,8 @@ def described(relation: Relation | None, axis: str) -> str:
 
 def operation(what: Any) -> str:
     """A function or an operator, as the program writes it."""
+    if what == ITEM:
+        return "indexing"
     if isinstance(what, str):
         return f"`{what.rstrip('=')}`" if what != "==" else "`==`"
     name = getattr(what, "qualname", None) or getattr(what, "__name__", None) or type(what).__name__

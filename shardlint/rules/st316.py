@@ -12,7 +12,8 @@ class DependsOnDevices(Rule):
     Runs code in numbers on simulated devices, without importing it or JAX: once on its own mesh, and once for each
     mesh axis with another number of devices along it. Reports a mapped function whose results differ, at the
     expression from which on they do. Run are programs that have an `if __name__ == '__main__':`, and functions that
-    map over devices and say what arrays they take: these with random numbers, in sizes that are part of the finding.
+    map over devices, with random numbers of the shapes that annotations give, in sizes that are part of the finding.
+    Where there are no annotations, the specs of `shard_map` say how many dimensions an argument has.
 
     ## Why is this bad
 

@@ -41,7 +41,7 @@ CHANGES = (
         'out = summed(jax.nn.gelu(h @ p["w_in"]) @ p["w_out"])\n    return x + out + p["bias"], None',
         'out = summed(jax.nn.gelu(h @ p["w_in"]) @ p["w_out"] + p["bias"])\n    return x + out, None',
         "out = summed(",
-        "`+` is applied to a replicated value and a partial sum over 't': call lax.psum(…, 't') first",
+        "`+` is applied to a partial sum over 't' and a replicated value: call lax.psum(…, 't') first",
     ),
     Change(
         "tensor_parallel",

@@ -87,8 +87,8 @@ def f(x: f32["B M"], w: f32["N F"]):
 @pytest.mark.parametrize(
     ("signature", "reason"),
     [
-        ("x", "its argument x, which has no annotation"),
-        ("x: jax.Array", "its argument x: of a type of which no value is made"),
+        ("n, x", "its argument n, which has no annotation"),
+        ("n: jax.Array, x", "its argument n, whose annotation gives no shape"),
         ('x: f32["B"], heads: int', "its argument heads: of a type of which no value is made"),
         ('x: f32["B {U:d}"]', "its argument x: an array that is a partial sum"),
         ('x: f32["B-100"]', "its argument x: a size that is not positive"),
@@ -101,6 +101,7 @@ def test_a_function_that_cannot_be_called_says_why(signature: str, reason: str) 
         HEAD
         + f"""
 def f({signature}):
+    {"n.shape" if "n" in signature else ""}
     return jax.shard_map(lambda x: x, mesh=mesh, in_specs=P("d"), out_specs=P("d"))(x)
 """
     )
@@ -145,7 +146,8 @@ def test_the_command_names_sizes_and_functions_that_were_not_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = next(one for one in PAIRS if one.name == "mean_by_local_size")
-    other = "\n\ndef other(x):\n    return jax.shard_map(abs, mesh=mesh, in_specs=P('d'), out_specs=P('d'))(x)\n"
+    mapped = "jax.shard_map(abs, mesh=mesh, in_specs=P('d'), out_specs=P('d'))"
+    other = f"\n\ndef other(x):\n    x = abs(x)\n    return {mapped}(x)\n"
     (tmp_path / "model.py").write_text(pair.program(False) + other)
     status = main(["--no-cache", "--jobs", "1", "--format", "concise", "--statistics", str(tmp_path)])
     out = capsys.readouterr().out

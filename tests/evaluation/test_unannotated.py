@@ -1,0 +1,190 @@
+"""Functions are called by themselves without annotations: specs say how the arguments are sharded."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+from shardlint.evaluation.departures import Judgement
+from tests.evaluation.functions import HEAD
+from tests.evaluation.test_entries import judged, judged_as_program, tried
+
+pytestmark = pytest.mark.once  # JAX has no part in it
+
+WRITTEN = {
+    "decorated": """
+@functools.partial(jax.shard_map, mesh=mesh, in_specs={specs}, out_specs={out}, check_vma=False)
+def f(x, w):
+{body}
+""",
+    "factory": """
+def body(x, w):
+{body}
+
+def make(mesh):
+    return jax.jit(jax.shard_map(body, mesh=mesh, in_specs={specs}, out_specs={out}, check_vma=False))
+""",
+    "called_inside": """
+def body(x, w):
+{body}
+
+def f(x, w):
+    return jax.shard_map(body, mesh=mesh, in_specs={specs}, out_specs={out}, check_vma=False)(x, w)
+""",
+    "some_annotations": """
+def body(x, w):
+{body}
+
+def f(x: jax.Array, w: jnp.ndarray):
+    return jax.shard_map(body, mesh=mesh, in_specs={specs}, out_specs={out}, check_vma=False)(x, w)
+""",
+}
+
+CASES = {
+    "softmax_of_each_part": (
+        '(P("d", None), P(None, "t"))',
+        'P("d", "t")',
+        'p = jnp.exp(x @ w)\nreturn p / lax.psum(jnp.sum(p, axis=-1, keepdims=True), "t")',
+        "p = jax.nn.softmax(x @ w)\nreturn p * 2",
+        "jax.nn.softmax is applied to a value sharded over 't'",
+    ),
+    "partial_sum": (
+        '(P("d", "t"), P("t", None))',
+        'P("d", None)',
+        'return jnp.tanh(lax.psum(x @ w, "t"))',
+        'return lax.psum(jnp.tanh(x @ w), "t")',
+        "jnp.tanh is applied to a partial sum over 't': call lax.psum",
+    ),
+    "short_specs": (
+        '(P("d"), P())',
+        "P()",
+        'return lax.pmean(jnp.mean(x @ w, axis=0), "d")',
+        "return jnp.log1p(jnp.mean((x @ w) ** 2, axis=0))",
+        "jnp.log1p is applied to a mean of each device's own part along 'd': call lax.pmean",
+    ),
+    "integers": (
+        '(P("d"), P("t", None))',
+        'P("d")',
+        'at = x - lax.axis_index("t") * w.shape[0]\n'
+        "here = (at >= 0) & (at < w.shape[0])\n"
+        'return lax.psum(jnp.where(here[..., None], w[jnp.clip(at, 0, w.shape[0] - 1)], 0), "t")',
+        'return lax.psum(jnp.take(w, x, axis=0, mode="clip") ** 2, "t")',
+        "jnp.take is applied to",
+    ),
+}
+
+
+def program(case: str, written: str, is_right: bool) -> str:
+    specs, out, right, wrong, _ = CASES[case]
+    body = indent(right if is_right else wrong, "    ")
+    return HEAD + WRITTEN[written].format(specs=specs, out=out, body=body)
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_wrong_is_found_and_what_is_right_is_not(case: str, written: str) -> None:
+    right = judged(program(case, written, True))
+    assert right.departures == ()
+    assert {"d", "t"} & set(right.compared)
+    assert texts(judged(program(case, written, False))) != []
+    assert any(CASES[case][-1] in text for text in texts(judged(program(case, written, False))))
+
+
+def texts(judgement: Judgement) -> list[str]:
+    """What is said of a function by itself."""
+    from shardlint.evaluation.wording import departure_text
+
+    return [departure_text(one) for one in judgement.departures if one.is_wrong_alone]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'lax.psum(jnp.tanh(w[0]), "d")',
+        'lax.pmean(x @ w[0], "d")',
+        'lax.psum(jax.nn.softmax(w[0, :]), "d")',
+        'lax.psum(jnp.tanh(jax.tree.map(lambda a: a[0], {"w": w})["w"]), "d")',
+        'lax.psum(jnp.tanh(lax.index_in_dim(w, 0, keepdims=False)), "d")',
+        'lax.psum(w, "d")[0]',
+        'jnp.tanh(lax.psum(w, "d"))',
+    ],
+)
+def test_each_device_may_be_meant_to_have_one_entry(body: str) -> None:
+    """Layers that are sharded over stages, one for each: nothing is wrong but the sizes that were chosen."""
+    text = f"""
+def f(x, w):
+    body = lambda x, w: {body}
+    return jax.shard_map(body, mesh=mesh, in_specs=(P(), P("d")), out_specs=P(), check_vma=False)(x, w)
+"""
+    assert texts(judged(HEAD + text)) == []
+
+
+def test_specs_that_are_trees_make_trees() -> None:
+    text = """
+def f(params, x):
+    def body(params, x):
+        return jnp.tanh(x @ params["w"]) + params["b"]
+
+    specs = ({"w": P("t", None), "b": P()}, P("d", "t"))
+    return jax.shard_map(body, mesh=mesh, in_specs=specs, out_specs=P("d"), check_vma=False)(params, x)
+"""
+    (said,) = texts(judged(HEAD + text))
+    assert "jnp.tanh is applied to a partial sum over 't'" in said
+
+
+def test_one_argument_of_two_mapped_functions_is_one_array() -> None:
+    text = """
+def f(x):
+    square = jax.shard_map(lambda x: x * x, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+    total = jax.shard_map(lambda x: lax.psum(jnp.sum(x), "d"), mesh=mesh, in_specs=P("d"), out_specs=P())
+    return square(x), total(x)
+"""
+    found = tried(HEAD + text, "f")
+    assert not isinstance(found, str)
+    first, second = found.declared.regions
+    assert first.arguments[0] is second.arguments[0]
+
+
+# --- helpers of mapped functions --------------------------------------------------------------------------------------
+
+HELPER = """
+def head(x: f32["B M"], w: f32["M V/t"], table: f32["V/t M"]) -> f32["B M"]:
+    {}
+"""
+
+
+def test_a_helper_is_mapped_by_its_annotations() -> None:
+    right = 'p = jnp.exp(x @ w)\n    return lax.psum(p @ table, "t") / lax.psum(p.sum(-1, keepdims=True), "t")'
+    assert judged(HEAD + HELPER.format(right)).compared == ("d", "t")
+    assert texts(judged(HEAD + HELPER.format(right))) == []
+    wrong = 'return lax.psum(jax.nn.softmax(x @ w) @ table, "t")'
+    (said,) = texts(judged(HEAD + HELPER.format(wrong)))
+    assert "jax.nn.softmax is applied to a value sharded over 't'" in said
+
+
+# --- shapes -----------------------------------------------------------------------------------------------------------
+
+SHAPES = """
+@functools.partial(jax.shard_map, mesh=mesh, in_specs=({spec},), out_specs=P())
+def total(x):
+    return lax.psum(x, "t")
+
+if __name__ == "__main__":
+    total(jnp.ones(({rows}, 16)))
+"""
+
+
+@pytest.mark.parametrize(("spec", "rows"), [("P(None, 't')", 12), ("P('t')", 12)])
+def test_a_program_that_adds_up_different_columns_is_wrong(spec: str, rows: int) -> None:
+    from shardlint.evaluation.wording import departure_text
+
+    (departure,) = judged_as_program(HEAD + SHAPES.format(spec=spec, rows=rows)).departures
+    assert "lax.psum is applied to a value sharded over 't' along dimension" in departure_text(departure)
+    assert "(shapes (" in departure_text(departure)
+    assert not departure.is_wrong_alone
+
+
+def test_one_row_for_each_device_is_right() -> None:
+    judgement = judged_as_program(HEAD + SHAPES.format(spec="P('t')", rows=4))
+    assert judgement.departures == ()
