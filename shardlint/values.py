@@ -25,6 +25,7 @@ class Unknown:
     tree of arrays, each of which lies on the mesh like this one; ``lead`` are the axes of the first dimensions of each,
     where they are known. ``names`` are the logical names that a constraint gave it. ``outer``: manual code takes it
     from outside, so it is the same on all devices. ``either`` are the objects that it is one of, where two paths meet.
+    ``moments_of``: it is an optimizer's state, which holds arrays of the shapes of these parameters.
     """
 
     reason: str = ""
@@ -34,6 +35,7 @@ class Unknown:
     names: SpecValue | None = None
     outer: bool = False
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
+    moments_of: Value | None = field(default=None, compare=False, repr=False)
 
 
 @frozen

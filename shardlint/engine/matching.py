@@ -382,5 +382,6 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
         items = tuple(refine(it, one, item, bindings) for one, item in zip(type_.items, value.items, strict=True))
         return replace(value, items=items)
     if isinstance(value, Unknown):
-        return instantiate(it, type_, bindings, Opaque(it))
+        promised = instantiate(it, type_, bindings, Opaque(it))
+        return value if isinstance(promised, Unknown) else promised
     return value

@@ -13,12 +13,13 @@ from shardlint.engine.trees import children, rebuilt
 from shardlint.ops import OpError
 from shardlint.ops.sharding.base import adopted
 from shardlint.ops.sharding.state import axes_met, sharded, split_marks, state
-from shardlint.values import ArrayValue, ExternalValue, InstanceValue, SequenceValue, Unknown, Value
+from shardlint.values import ArrayValue, ExternalValue, InstanceValue, Literal, SequenceValue, Unknown, Value
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 _OPTIMIZER, _STATELESS = ExternalValue(training.OPTIMIZER), ExternalValue(training.STATELESS)
+_MOMENTS = ExternalValue(training.MOMENTS)
 _MAKERS = frozenset(
     f"optax.{name}"
     for name in "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad fromage lamb lars lion "
@@ -32,6 +33,12 @@ _WITHOUT_STATE = frozenset(
     for name in "sgd sign_sgd clip clip_by_global_norm add_decayed_weights scale scale_by_learning_rate".split()
 )
 _WITH_STATE = frozenset({"momentum"})
+#: Those whose state holds arrays of the parameters' shapes.
+_WITH_MOMENTS = frozenset(
+    f"optax.{name}"
+    for name in "adabelief adadelta adagrad adam adamax adamaxw adamw adan amsgrad lamb lars lion nadam nadamw "
+    "optimistic_adam radam rmsprop rprop yogi scale_by_adam trace scale_by_rms".split()
+)
 
 
 def call(
@@ -39,15 +46,14 @@ def call(
 ) -> Value | None:
     """The result of making an optimizer, and in manual code of what it does; None for any other call."""
     if qualname in _MAKERS:
-        stateless = qualname in _WITHOUT_STATE and not kwargs.keys() & _WITH_STATE
-        return _STATELESS if stateless else _OPTIMIZER
-    if qualname == "optax.chain" and all(arg in (_OPTIMIZER, _STATELESS) for arg in args):
-        return _OPTIMIZER if _OPTIMIZER in args else _STATELESS
+        return _made(qualname, kwargs)
+    if qualname == "optax.chain" and all(arg in (_OPTIMIZER, _MOMENTS, _STATELESS) for arg in args):
+        return next((kind for kind in (_MOMENTS, _OPTIMIZER) if kind in args), _STATELESS)
     if it.view is None:
         return None
     if qualname in training.UPDATES:
         given = args[0] if args else kwargs.get("updates", Unknown("gradients"))
-        return SequenceValue((_updates(given), Unknown("the state of an optimizer")))
+        return SequenceValue((_updates(given), training.optimizer_state(qualname, given)))
     if qualname == training.APPLY_GRADIENTS and args and isinstance(args[0], InstanceValue):
         stepped = training.call(qualname, args, kwargs)
         held = dict(args[0].fields).get("params", Unknown("parameters"))
@@ -60,6 +66,13 @@ def call(
         trees = {**dict(zip(("params", "updates"), args, strict=False)), **kwargs}
         return _applied(it, frame, trees.get("params", Unknown()), trees.get("updates", Unknown()), at)
     return None
+
+
+def _made(qualname: str, kwargs: Mapping[str, Value]) -> ExternalValue:
+    """An optimizer, by what its state holds."""
+    if qualname in _WITH_MOMENTS or kwargs.get("momentum", Literal(None)) != Literal(None):
+        return _MOMENTS
+    return _STATELESS if qualname in _WITHOUT_STATE and not kwargs.keys() & _WITH_STATE else _OPTIMIZER
 
 
 def _updates(gradient: Value) -> Value:

@@ -95,7 +95,7 @@ def _is_update(it: Interpreter, frame: Frame, func: ir.Expr) -> bool | None:
     value = it.evaluate(frame, func)
     frame.silent -= 1
     if isinstance(value, ExternalValue):
-        return value.qualname == training.UPDATE
+        return value.qualname in training.STATEFUL_UPDATES
     return None if isinstance(value, Unknown) else False
 
 

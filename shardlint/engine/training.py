@@ -31,10 +31,12 @@ _STATES = frozenset({f"{_FLAX_STATE}.create", _FLAX_STATE})
 #: ``create`` of a class of the project below flax's.
 _CREATE = f"{_FLAX_STATE}.create.of"
 APPLY_GRADIENTS = f"{_FLAX_STATE}.apply_gradients"
-#: An optimizer, and one whose state holds nothing; both are made by functions of optax.
-OPTIMIZER, STATELESS = "optax.GradientTransformation", "optax.GradientTransformation.stateless"
-UPDATE = f"{OPTIMIZER}.update"
-UPDATES = frozenset({UPDATE, f"{STATELESS}.update"})
+#: An optimizer, one whose state holds arrays of the parameters' shapes, and one whose state holds nothing; functions of
+#: optax make them.
+OPTIMIZER = "optax.GradientTransformation"
+MOMENTS, STATELESS = f"{OPTIMIZER}.moments", f"{OPTIMIZER}.stateless"
+STATEFUL_UPDATES = frozenset({f"{OPTIMIZER}.update", f"{MOMENTS}.update"})
+UPDATES = STATEFUL_UPDATES | {f"{STATELESS}.update"}
 _ARRAYS = frozenset({"equinox.is_array", "equinox.is_inexact_array"})
 
 
@@ -47,7 +49,9 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
     match qualname, len(args):
         case _, 1 | 2 | 3 if qualname in UPDATES:
             # What an optimizer makes of gradients has their shapes; of which dtype, it decides.
-            return SequenceValue((_shapes(args[0]), Unknown("the state of an optimizer")))
+            return SequenceValue((_shapes(args[0]), optimizer_state(qualname, args[0])))
+        case _, 1 if qualname == f"{MOMENTS}.init" and not kwargs:
+            return optimizer_state(qualname, args[0])
         case (("optax.apply_updates" | "equinox.apply_updates"), 2) if not kwargs:
             return bare(args[0]) if qualname.startswith("optax.") else args[0]
         case _ if qualname == APPLY_GRADIENTS and len(args) == 1 and isinstance(args[0], InstanceValue):
@@ -62,6 +66,11 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
             return replace(args[0])  # another list
         case _:
             return None
+
+
+def optimizer_state(qualname: str, like: Value) -> Unknown:
+    """The state that a method of an optimizer gives; ``like`` are parameters, or their gradients."""
+    return Unknown("the state of an optimizer", moments_of=like if qualname.startswith(MOMENTS) else None)
 
 
 def attribute(value: Value, name: str) -> Value | None:

@@ -100,6 +100,11 @@ MISTAKES = {
     "ST313": Mistake("jax.sharding.reshard(x, NamedSharding(mesh, ⟨P('d')⟩))",
                      "lax.with_sharding_constraint(x, NamedSharding(mesh, ⟨P('d')⟩))", "B M"),
     "ST314": Mistake("jax.make_mesh((2, 4), ⟨('d',)⟩)", "jax.make_mesh((2, 4), ⟨('d', 't')⟩)", "B M"),
+    "ST317": Mistake(
+        "jax.jit(made, out_shardings=(NamedSharding(mesh, P('d')), NamedSharding(mesh, ⟨P()⟩)))()",
+        "jax.jit(made, out_shardings=(NamedSharding(mesh, P('d')), NamedSharding(mesh, ⟨P('d')⟩)))()", "B M",
+        before="import optax\nTX = optax.adamw(0.1)\n"
+        "def made():\n    params = {'w': jnp.zeros((8, 4))}\n    return params, TX.init(params)\n"),
     "ST401": Mistake("nn.with_logical_constraint(x, ⟨('batch', 'embd')⟩, rules=RULES)",
                      "nn.with_logical_constraint(x, ⟨('batch', 'embed')⟩, rules=RULES)", "B M"),
     "ST402": Mistake("nn.with_logical_constraint(x, ⟨('batch', 'batch')⟩)",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import checks, placements, prefixes
+from shardlint.engine.sharding import checks, placements, prefixes, replicated_states
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_exit import shown_path
 from shardlint.engine.sharding.rules_in_force import may_name_axes
@@ -115,7 +115,7 @@ def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
     found = signature(site.it, wrapped.func)
     if found is None or isinstance(found.result, Unknown):  # else judged where it was transformed
         before = len(site.it.events)
-        _Check(site, options).values(value, outs, "the result", None)
+        _Check(site, options).results(value, outs, "the result", None)
         if len(site.it.events) > before:
             func = innermost(wrapped.func)
             site.it.judged.update([id(func.node)] if isinstance(func, FunctionValue) else ())
@@ -144,7 +144,7 @@ def leave(it: Interpreter, frame: Frame, value: Value, at: int) -> None:
         named = expr.args if isinstance(expr, ir.Call) else ()
         operand = next((arg.value for arg in named if arg.keyword == "out_shardings"), None)
         site = Site(it, frame.parent, JIT, (), options, expr.at)
-        _Check(site, options).values(value, outs, f"the result of {node.name}", operand)
+        _Check(site, options).results(value, outs, f"the result of {node.name}", operand)
 
 
 def _is_used_by_traced(it: Interpreter, module: str, node: ir.Function) -> bool:
@@ -251,7 +251,18 @@ class _Check:
                     text = f"{name}: entries {swapped[0]} and {swapped[1]} are the wrong way round"
                     self.site.report("ST307", self._at(operand), text)
                     return
-        self.values(found.result, outs, what, operand, found.splits)
+        self.results(found.result, outs, what, operand, found.splits)
+
+    def results(
+        self, value: Value, shardings: Value, what: str, operand: ir.Expr | None, splits: bool = False
+    ) -> None:  # fmt: skip
+        """What a function gives against its specs."""
+        self.values(value, shardings, what, operand, splits)
+        replicated = None if self.manual else replicated_states.found(value, shardings)
+        if replicated is not None:
+            text, spec = replicated
+            at = self.site.place(spec, operand)
+            self.site.report("ST317", at, text, self.site.origin(spec, at))
 
     def values(
         self, value: Value, shardings: Value, what: str, operand: ir.Expr | None, splits: bool = False

@@ -1,0 +1,79 @@
+"""States of optimizers that ``jit`` replicates beside the sharded parameters that they were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardlint.engine.sharding import checks
+from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    InstanceValue,
+    SequenceValue,
+    ShardingValue,
+    SpecValue,
+    Unknown,
+    Value,
+)
+
+
+def found(value: Value, shardings: Value) -> tuple[str, SpecValue] | None:
+    """What is wrong with the shardings of a result that has parameters and the state of their optimizer, and the spec
+    of the state."""
+    for state, spec, path in _states(value, shardings, ""):
+        if spec.entries is None or any(entry != () for entry in spec.entries) or state.moments_of is None:
+            continue
+        sharded = _spec_of_parameters(state.moments_of, value, shardings)
+        if sharded is not None:
+            text = (
+                f"result{path}, the state of an optimizer, is replicated by {shown(spec)}, though its parameters are "
+                f"sharded by {shown(sharded)}: each device holds all of their moments; give the state their shardings"
+            )
+            return text, spec
+    return None
+
+
+def _states(value: Value, shardings: Value, path: str) -> Iterator[tuple[Unknown, SpecValue, str]]:
+    """The states of optimizers in a result, with the specs that a prefix tree gives them."""
+    if isinstance(value, Unknown):
+        spec = spec_of(shardings) if isinstance(shardings, (SpecValue, ShardingValue)) else None
+        if spec is not None and value.moments_of is not None:
+            yield value, spec, path
+        return
+    whole = isinstance(shardings, (SpecValue, ShardingValue))
+    below = {} if whole else dict(_children(shardings))
+    for key, item in _children(value):
+        if whole or key in below:
+            yield from _states(item, shardings if whole else below[key], f"{path}{key}")
+
+
+def _children(value: Value) -> Iterator[tuple[str, Value]]:
+    """The entries of a tree, with what to call them."""
+    if isinstance(value, SequenceValue):
+        yield from ((f"[{index}]", item) for index, item in enumerate(value.items))
+    elif isinstance(value, DictValue):
+        yield from ((f"[{key!r}]", item) for key, item in value.items)
+    elif isinstance(value, InstanceValue):
+        yield from ((f".{name}", item) for name, item in value.fields)
+
+
+def _spec_of_parameters(parameters: Value, value: Value, shardings: Value) -> SpecValue | None:
+    """A spec that shards one of these parameters, if all of them are among the results."""
+    results = [(array, spec_of(one)) for array, one, _ in checks.pairs(value, shardings, "")]
+    specs: list[SpecValue] = []
+    for wanted, _ in checks.arrays(parameters, ""):
+        place = next((index for index, (array, _) in enumerate(results) if _is_alike(array, wanted)), None)
+        if place is None:
+            return None
+        _, spec = results.pop(place)
+        if spec is not None and any(spec.entries or ()):
+            specs.append(spec)
+    return specs[0] if specs else None
+
+
+def _is_alike(one: ArrayValue, other: ArrayValue) -> bool:
+    """Whether two arrays have the same shape, as far as it is known."""
+    if one.dims is None or other.dims is None:
+        return False
+    return [dim.size for dim in one.dims] == [dim.size for dim in other.dims]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from shardlint.rules.base import Rule
+
+
+class ReplicatedState(Rule):
+    """
+    ## What it does
+
+    Reports `out_shardings` that replicate the state of an optimizer while they shard the parameters that it was made
+    of. It speaks of optimizers of optax whose state holds arrays of the parameters' shapes, such as `adamw`.
+
+    ## Why is this bad
+
+    The moments of Adam are twice as large as the parameters. Each device then holds all of them: what sharding the
+    parameters saves is lost, and a model that fits in a test does not fit on the devices that it is made for. The
+    numbers are right, so nothing else tells.
+
+    ## Example
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from jax.sharding import NamedSharding, PartitionSpec as P
+
+    mesh = jax.make_mesh((8,), ('data',))
+    sharded = NamedSharding(mesh, P(None, 'data'))
+    replicated = NamedSharding(mesh, P())
+    tx = optax.adamw(1e-3)
+
+    def init():
+        params = {'w': jnp.zeros((1024, 4096))}
+        return params, tx.init(params)
+
+    params, state = jax.jit(init, out_shardings=(sharded, replicated))()
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from jax.sharding import NamedSharding, PartitionSpec as P
+
+    mesh = jax.make_mesh((8,), ('data',))
+    sharded = NamedSharding(mesh, P(None, 'data'))
+    replicated = NamedSharding(mesh, P())
+    tx = optax.adamw(1e-3)
+
+    def init():
+        params = {'w': jnp.zeros((1024, 4096))}
+        return params, tx.init(params)
+
+    def place(leaf):
+        return sharded if leaf.ndim == 2 else replicated
+
+    shardings = jax.tree.map(place, jax.eval_shape(init))
+    params, state = jax.jit(init, out_shardings=shardings)()
+    ```
+    """
+
+    code = "ST317"
+    severity = "warning"
+    name = "replicated-state"
