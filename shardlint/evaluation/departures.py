@@ -95,7 +95,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     """Compare a program with itself on other numbers of devices. ``run`` is one on its own number, if it was made."""
     declared = program.run(DEVICES) if run is None else run
     refusal = declared.refusal
-    if refusal is not None and (refusal.axis is None or declared.origin(refusal.axis) is not None):
+    if refusal is not None and _is_certain(refusal, program, declared):
         return Judgement(refusal=refusal)
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
@@ -115,6 +115,17 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         if departure is not None:
             found.append(departure)
     return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons))
+
+
+def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
+    """Whether JAX refuses a program on any machine that it may be meant for."""
+    if refusal.axis is not None:
+        return declared.origin(refusal.axis) is not None
+    if not refusal.is_of_sizes:
+        return True
+    others = {DEVICES // 2, 2 * DEVICES, declared.devices_used} - {DEVICES}
+    again = [program.run(devices).refusal for devices in sorted(others)]
+    return all(one is not None and one.where == refusal.where for one in again)
 
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from shardlint.evaluation.recording import Where
+from shardtypes.semantics.array import SizesDiffer
 
 
 class Refused(ValueError):
@@ -30,11 +31,13 @@ class Refusal:
     message: str
     axis: str | None
     where: Where
+    is_of_sizes: bool = False
+    """Whether it is about sizes, which may follow from the number of devices."""
 
 
 def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     """What ended a run, if JAX refuses it too. ``paths`` are the files of the program."""
-    if not isinstance(error, Refused):
+    if not isinstance(error, (Refused, SizesDiffer)):
         return None
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in paths]
     if not frames:
@@ -43,7 +46,10 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     place = last.lineno, last.colno, last.end_lineno, last.end_colno
     if any(number is None for number in place):
         return None
-    return Refusal(error.code, error.message, error.axis, Where(last.filename, place))  # type: ignore[arg-type]  # all are known
+    where = Where(last.filename, place)  # type: ignore[arg-type]  # all are known
+    if isinstance(error, SizesDiffer):
+        return Refusal("ST204", f"JAX refuses this call: {error}", None, where, is_of_sizes=True)
+    return Refusal(error.code, error.message, error.axis, where)
 
 
 def may_differ(path: str, axes: Collection[str]) -> Refused:

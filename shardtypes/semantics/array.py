@@ -245,6 +245,10 @@ class NoGradient(Exception):
     """Raised where a value that has a cotangent was computed by an operation of which no derivative is known."""
 
 
+class SizesDiffer(TypeError, ValueError):
+    """Raised where an operation is computed whose operands do not go together. JAX raises one of the two."""
+
+
 Params: TypeAlias = Mapping[str, Any]
 
 

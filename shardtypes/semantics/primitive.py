@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardtypes.lang import dtypes
 from shardtypes.lang.frozen import frozen
-from shardtypes.semantics.array import Array, Dim, Node, NoGradient, Params, UnknownRank
+from shardtypes.semantics.array import Array, Dim, Node, NoGradient, Params, SizesDiffer, UnknownRank
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.propagation import propagated
 from shardtypes.semantics.relation import NOTHING_KNOWN, SAME, Monoid, Relation, Relations, axes_of
@@ -161,7 +161,7 @@ def apply(primitive: Primitive, operands: Sequence[Array], params: Params) -> tu
     shapes = _shapes(primitive, operands, params, letters, count)
     kinds = primitive.dtype(operands, params)
     relations = _relations(primitive, operands, params, letters, count)
-    values = _values(primitive, operands, params, shapes)
+    values = _values(primitive, operands, params, letters, shapes)
     varying = _varying(primitive, operands, params)
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
@@ -251,11 +251,17 @@ MOST = 100_000_000
 
 
 def _values(
-    primitive: Primitive, operands: Sequence[Array], params: Params, shapes: Sequence[tuple[Dim, ...] | None]
+    primitive: Primitive,
+    operands: Sequence[Array],
+    params: Params,
+    letters: Letters | None,
+    shapes: Sequence[tuple[Dim, ...] | None],
 ) -> Sequence[Any]:
     count = len(shapes)
     if not _evaluating.get() or any(operand.value is None for operand in operands):
         return [None] * count
+    if letters is not None:
+        _refuse_different_sizes(primitive, operands, letters)
     if any(_entries(shape) > MOST for shape in shapes):
         return [None] * count
     from shardtypes.semantics.simulated import on_devices
@@ -270,6 +276,24 @@ def _values(
         return result if primitive.several else [result]  # type: ignore[return-value]  # one array
 
     return on_devices(evaluate, values, count)
+
+
+def _refuse_different_sizes(primitive: Primitive, operands: Sequence[Array], letters: Letters) -> None:
+    """Raises SizesDiffer where a letter has two sizes."""
+    sizes: dict[str, Dim] = {}
+    for operand, dims in zip(operands, letters.operands, strict=True):
+        for size, factors in zip(operand.dims, dims, strict=True):
+            if len(factors) != 1 or not isinstance(size, int):
+                continue
+            other = sizes.setdefault(factors[0], size)
+            if other != size:
+                shapes = " and ".join(str(tuple(map(_plain, one.dims))) for one in operands)
+                raise SizesDiffer(f"{primitive.name} of arrays of shapes {shapes}: {other} is not {size}")
+
+
+def _plain(size: Dim) -> Any:
+    """A size as it is shown."""
+    return int(size) if isinstance(size, int) else size
 
 
 def _entries(shape: tuple[Dim, ...] | None) -> int:

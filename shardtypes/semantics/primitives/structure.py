@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.lang.size import Size
-from shardtypes.semantics.array import Array, Dim, Params
+from shardtypes.semantics.array import Array, Dim, Params, SizesDiffer
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters, fresh, names
 from shardtypes.semantics.local_sizes import capacity_axes
@@ -142,6 +143,16 @@ def _reshape_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((before,), (after,))
 
 
+def _reshaped(x: Any, new_sizes: Sequence[int]) -> Any:
+    """Raises SizesDiffer where the numbers of entries differ."""
+    if np.size(x) != math.prod(new_sizes):
+        sizes = tuple(map(int, new_sizes))
+        raise SizesDiffer(
+            f"reshape of an array of shape {np.shape(x)} to {sizes}: {np.size(x)} is not {math.prod(sizes)}"
+        )
+    return np.reshape(x, tuple(new_sizes))
+
+
 def _pull_reshape(
     cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
@@ -153,7 +164,7 @@ reshape: Primitive = declare(
     letters=_reshape_letters,
     shape=lambda operands, params, letters: [tuple(params["new_sizes"])],
     values=_MOVED,
-    evaluate=lambda x, new_sizes: np.reshape(x, tuple(new_sizes)),
+    evaluate=_reshaped,
     pull=_pull_reshape,
 )
 
