@@ -17,6 +17,7 @@ from pytest_shardtypes.facts import note_collectives, note_leak
 from pytest_shardtypes.golden import GoldenFiles
 from pytest_shardtypes.session import RUN
 from shardtypes import layouts, placement
+from shardtypes.kept_meshes import forgetting_meshes
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
         mesh = None if axes is None else meshes.build_mesh(axes)
     except BadMesh as error:
         pytest.fail(f"{request.node.nodeid}: {error}", pytrace=False)
-    with containment.contained(lambda text: note_leak(request.node, text)):
+    with forgetting_meshes(), containment.contained(lambda text: note_leak(request.node, text)):
         if mesh is None:
             yield None
         else:

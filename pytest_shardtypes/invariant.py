@@ -18,6 +18,7 @@ from pytest_shardtypes.dependences import dependence
 from pytest_shardtypes.differences import Difference, compare
 from pytest_shardtypes.meshes import resized
 from shardtypes.errors import ShardTypeError
+from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.partition_specs import make_shardings
 
 
@@ -112,7 +113,7 @@ class _Recorded:
     def dependence(self, wide: tuple[str, ...]) -> str | None:
         """What in the function depends on the device by construction."""
         mesh = _with_wide(self._mesh, wide)
-        with jax.set_mesh(mesh):
+        with jax.set_mesh(mesh), forgetting_meshes(any_mesh=True):
             placed = [
                 _place(arg, hint, mesh) for arg, hint in zip(self._host, _hints(self._f, len(self._host)), strict=True)
             ]
@@ -158,7 +159,7 @@ def _run(
     prepare: Callable[..., Any] = lambda f: f,
     to_host: Callable[[Any], Any] = _to_host,
 ) -> Any:
-    with jax.set_mesh(mesh):
+    with jax.set_mesh(mesh), forgetting_meshes(any_mesh=True):
         placed = [_place(arg, hint, mesh) for arg, hint in zip(args, _hints(f, len(args)), strict=True)]
         try:
             result = prepare(f)(*placed)

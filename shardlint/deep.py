@@ -61,6 +61,8 @@ def with_room(work: Callable[[], T]) -> T:
 
 #: Levels of one expression that are followed.
 MAX_LEVELS = 250
+#: Levels of one pattern of ``match`` that are followed: with each one libcst's time doubles.
+MAX_PATTERN_LEVELS = 8
 _CONTEXT_FREE = (ast.BinOp, ast.BoolOp, ast.Call, ast.Attribute, ast.Subscript, ast.UnaryOp, ast.Compare, ast.IfExp,
                  ast.Lambda, ast.List, ast.Dict, ast.Set, ast.Tuple)  # fmt: skip
 
@@ -76,6 +78,29 @@ def too_deep(tree: ast.Module) -> Iterator[ast.expr]:
                 pending.append(child)
             elif _may_be_deep(child):
                 yield from _below(child)
+
+
+def too_deep_patterns(tree: ast.Module) -> Iterator[ast.pattern]:
+    """What lies below the level that is followed in patterns of ``match``."""
+    cases = [case for node in ast.walk(tree) if isinstance(node, ast.Match) for case in node.cases]
+    pending = [(case.pattern, 0) for case in cases]
+    while pending:
+        node, level = pending.pop()
+        if level > MAX_PATTERN_LEVELS:
+            yield node
+        else:
+            inner = ast.iter_child_nodes(node)
+            pending += [(child, level + 1) for child in inner if isinstance(child, ast.pattern)]
+
+
+def names_of_pattern(node: ast.pattern) -> list[str]:
+    """The names that a pattern binds."""
+    found: dict[str, None] = {}
+    for part in ast.walk(node):
+        name = part.rest if isinstance(part, ast.MatchMapping) else getattr(part, "name", None)
+        if isinstance(part, ast.pattern) and name is not None:
+            found[name] = None
+    return [*found]
 
 
 def _may_be_deep(node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlint import ir, tables
-from shardlint.deep import too_deep
+from shardlint.deep import names_of_pattern, too_deep, too_deep_patterns
 
 #: Names that stand for the items of a table, and for a whole expression.
 _TABLE, _NESTED = "__table_", "__nested_"
@@ -23,7 +23,7 @@ def fold(source: bytes, tree: ast.Module) -> tuple[bytes, dict[str, ir.Expr]]:
     """
     if _is_odd(source):
         return source, {}
-    found = sorted(_folded(source, tree), key=lambda pair: _order(pair[0]), reverse=True)
+    found = sorted(_folded(source, tree), key=lambda part: _order(part[0]), reverse=True)
     lines = source.split(b"\n")
     values: dict[str, ir.Expr] = {}
     for node, value in found:  # the last one first: what stands before it has not moved
@@ -33,17 +33,20 @@ def fold(source: bytes, tree: ast.Module) -> tuple[bytes, dict[str, ir.Expr]]:
     return (b"\n".join(lines), values) if values else (source, {})
 
 
-def _order(node: ast.expr) -> tuple[int, int, int, int]:
+def _order(node: ast.expr | ast.pattern) -> tuple[int, int, int, int]:
     """By start; what holds others that start there comes before them."""
     return node.lineno, node.col_offset, -(node.end_lineno or 0), -(node.end_col_offset or 0)
 
 
-def _folded(source: bytes, tree: ast.Module) -> Iterator[tuple[ast.expr, ir.Expr]]:
+def _folded(source: bytes, tree: ast.Module) -> Iterator[tuple[ast.expr | ast.pattern, ir.Expr]]:
     if tables.may_have_tables(source):
         for table in tables.outermost(tree):
             yield table, tables.value_of(table)
     for node in too_deep(tree):
         yield node, ir.Const(-1, node.value) if isinstance(node, ast.Constant) else ir.Opaque(-1, NESTED)
+    if b"match" in source:
+        for pattern in too_deep_patterns(tree):
+            yield pattern, ir.Opaque(-1, NESTED)
 
 
 def _is_odd(source: bytes) -> bool:
@@ -59,13 +62,18 @@ def _is_odd(source: bytes) -> bool:
     return any(b"coding" in line for line in source.split(b"\n", 2)[:2])
 
 
-def _replace(lines: list[bytes], node: ast.expr, name: str) -> bool:
-    """Put a name in the place of an expression, of a display between its brackets."""
+def _replace(lines: list[bytes], node: ast.expr | ast.pattern, name: str) -> bool:
+    """Put a name in the place of an expression, of a display between its brackets. A pattern becomes one of a class of
+    that name which binds the same names."""
     if node.end_lineno is None or node.end_col_offset is None:
         return False
     first, last, start, end = node.lineno - 1, node.end_lineno - 1, node.col_offset, node.end_col_offset
     inside = name.encode()
-    brackets = _BRACKETS.get(type(node))
+    brackets = None
+    if isinstance(node, ast.pattern):
+        inside += f"({', '.join(names_of_pattern(node))})".encode()
+    else:
+        brackets = _BRACKETS.get(type(node))
     if brackets is not None:
         if lines[first][start : start + 1] + lines[last][end - 1 : end] != brackets:
             return False  # a tuple without brackets

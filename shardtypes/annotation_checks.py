@@ -15,7 +15,7 @@ import jax
 from typeguard import TypeCheckError, TypeCheckMemo
 
 from shardtypes import messages, switches
-from shardtypes.array_types import array_annotation, bounds, holds_arrays, meaning, resolved
+from shardtypes.array_types import array_annotation, bounds, holds_arrays, meaning
 from shardtypes.container_checks import compile_container
 from shardtypes.dtypes import array_spec
 from shardtypes.errors import ShardTypeError
@@ -25,11 +25,8 @@ from shardtypes.typeguard_checks import CONFIG, Checker, anything, by_typeguard
 
 
 def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
-    """The check of a parameter, result or variable; None where anything is allowed.
-
-    Raises ``NameError`` for a string that names nothing.
-    """
-    annotation = resolved(annotation, memo.globals, memo.locals)
+    """The check of a parameter, result or variable, in whose annotation no strings are left; None where anything is
+    allowed."""
     if _is_anything(annotation):
         return None
     array = array_annotation(annotation)

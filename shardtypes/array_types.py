@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from shardtypes.dtypes import ArrayType, DTypeClass
 from shardtypes.fields import are_resolved, class_annotations, is_pytree_dataclass, own_annotations
+from shardtypes.strings_in_types import with_args
 
 # What may stand around the type of a variable, a field or a key, and says nothing of its values.
 _QUALIFIERS = {"Final", "ClassVar", "Required", "NotRequired", "ReadOnly"}
@@ -51,14 +51,6 @@ def _is_alias(annotation: Any) -> bool:
     return type(annotation).__name__ == "TypeAliasType" and hasattr(annotation, "__value__")
 
 
-def resolved(annotation: Any, names: Mapping[str, Any], local_names: Mapping[str, Any]) -> Any:
-    """An annotation with the strings in it evaluated. Raises ``NameError`` for one that names nothing."""
-    if not has_strings(annotation):
-        return annotation
-    holder = types.SimpleNamespace(__annotations__={"": annotation})
-    return typing.get_type_hints(holder, dict(names), dict(local_names), include_extras=True)[""]
-
-
 def is_unpacked(annotation: Any) -> bool:
     """Whether this is ``*tuple[…]``, ``*Ts`` or ``Unpack[…]``, as parameters of any number have it."""
     return typing.get_origin(annotation) is typing.Unpack or getattr(annotation, "__unpacked__", False) is True
@@ -82,27 +74,11 @@ def with_self(annotation: Any, cls: type | None) -> Any:
         return Any
     if annotation is typing.Self:
         return cls
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    replaced = tuple(with_self(part, cls) for part in args)
-    if origin in (typing.Union, types.UnionType):
-        return typing.Union[replaced]  # noqa: UP007 - a tuple of members
-    return origin[replaced]
+    return with_args(annotation, tuple(with_self(part, cls) for part in typing.get_args(annotation)))
 
 
 def _has_self(annotation: Any) -> bool:
     return annotation is typing.Self or any(_has_self(part) for part in typing.get_args(annotation))
-
-
-def has_strings(annotation: Any) -> bool:
-    """Whether strings in an annotation stand for types."""
-    if isinstance(annotation, (str, typing.ForwardRef)):
-        return True
-    if typing.get_origin(annotation) is typing.Literal or isinstance(annotation, ArrayType):
-        return False
-    parts = annotation if isinstance(annotation, list) else typing.get_args(annotation)
-    if typing.get_origin(annotation) is typing.Annotated:
-        parts = parts[:1]
-    return any(has_strings(part) for part in parts)
 
 
 def holds_arrays(annotation: Any) -> bool:

@@ -20,7 +20,7 @@ from typeguard import TypeCheckMemo, _suppression
 from shardtypes import _stats
 from shardtypes.annotation_checks import compile_annotation
 from shardtypes.array_check import abandon
-from shardtypes.array_types import class_of, holds_arrays, is_unpacked, resolved, with_self
+from shardtypes.array_types import class_of, holds_arrays, is_unpacked, with_self
 from shardtypes.assignments import reassigned_parameters
 from shardtypes.callable_forms import checked_form
 from shardtypes.errors import ShardTypeError
@@ -33,6 +33,7 @@ from shardtypes.methods import check_of_object
 from shardtypes.recompiled import with_assignments_checked
 from shardtypes.scopes import Site, Table, enter_table, leave_table, scope_in_force, shared_table
 from shardtypes.scopes import scope as open_scope
+from shardtypes.strings_in_types import resolved
 from shardtypes.switches import checks_on, left_out, switched_off
 from shardtypes.typeguard_checks import CONFIG, Checker
 from shardtypes.typeguard_plugin import register_with_typeguard
@@ -143,12 +144,9 @@ class _Reader:
 
     def annotation(self, name: str) -> Any:
         """A resolved annotation; ``Any`` for one that names nothing."""
-        try:
-            found = resolved(self._annotations.get(name, Any), self._memo.globals, self._memo.locals)
-        except NameError as error:
-            self.not_found[f"annotation of {self.display}({name}) not checked: {error}"] = None
-            return Any
-        return with_self(found, self._self_type)
+        found = resolved(self._annotations.get(name, Any), self._memo.globals, self._memo.locals)
+        self.not_found.update(dict.fromkeys(found.reasons(f"{self.display}({name})")))
+        return with_self(found.annotation, self._self_type)
 
     def check(
         self, name: str, compiled: Callable[[Any, TypeCheckMemo], Checker | None] | None = None

@@ -127,6 +127,9 @@ class Collector:
 _retraced = jax.make_user_context(None)
 _traces = itertools.count(1)
 
+# A reason why a comparison could not be made, as `sharding_check` writes them.
+PADDED = "?a size that its axes do not divide, which the compiler pads"
+
 _collector: ContextVar[Collector | None] = ContextVar("shardtypes_compile_checks", default=None)
 # Set where programs are compiled to be looked at, which do not run.
 looking: ContextVar[bool] = ContextVar("shardtypes_looking", default=False)
@@ -198,7 +201,7 @@ def request(
     outstanding over others its type has told."""
     from shardtypes.jit_border import install, is_compiled  # these call each other
     from shardtypes.layouts import layout
-    from shardtypes.sharding_check import compare_named, count_agreement
+    from shardtypes.sharding_check import SKIPPED, compare_named, count_agreement
 
     under = beneath(value)
     if under is None:
@@ -212,49 +215,64 @@ def request(
             _stats.count_not_possible("inside a trace on Auto mesh axes, without a checking compile")
         return
     collector.asked += 1
-    dtype = value.dtype
+    dtype, sizes = value.dtype, mesh_sizes(mesh)
 
-    def answer(sharding: Any, shape: tuple[int, ...], mapped: tuple[int, ...] | None) -> None:
+    def answer(sharding: Any, found: Any, shape: tuple[int, ...], mapped: tuple[int, ...] | None) -> None:
+        collector.add(difference(sharding, found, shape, mapped))
+
+    def difference(
+        sharding: Any, found: Any, shape: tuple[int, ...], mapped: tuple[int, ...] | None
+    ) -> ShardingError | None:
         if mapped is None:
             _stats.count_not_possible("a ragged value inside vmap")
-            collector.add(None)
-            return
+            return None
         if collector.is_free(traced) and not any(declared):
             _stats.count_not_possible("an argument that was not placed, so that the compiler may choose where it lies")
-            collector.add(None)
-            return
+            return None
         sharding = collector.placement(traced, site, sharding)
         if sharding is None:
             _stats.count_not_possible("an intermediate value, under out_shardings that place the results")
-            collector.add(None)
-            return
-        concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else getattr(sharding, "mesh", None)
+            return None
+        concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else found
         lies = layout(sharding, mesh=concrete, shape=shape)
-        if lies.dims is None or len(lies.dims) != len(shape):
-            _stats.count_not_possible("the compiler reported a sharding without axis names")
-            collector.add(None)
-            return
-        lies = lies.without((*mapped, *under.mapped))
-        pending = [axis for axis in spec.shape.pending if axis in automatic]
-        lies = replace(lies, pending=lies.pending.intersection(automatic))
-        sizes = mesh_sizes(mesh)
-        claims, lies, padded = _without_padded(declared, lies, sizes, collector.is_result(traced))
-        reason = compare_named(claims, pending, lies, sizes, lies.sizes)
+        hidden = (*mapped, *under.mapped)
+        if lies.dims is None:
+            reason = _compare_split_axes(declared, lies, hidden, concrete)
+        else:
+            pending = [axis for axis in spec.shape.pending if axis in automatic]
+            lies = lies.without(hidden)
+            lies = replace(lies, pending=lies.pending.intersection(automatic))
+            claims, lies, padded = _without_padded(declared, lies, sizes, collector.is_result(traced))
+            reason = compare_named(claims, pending, lies, sizes, lies.sizes)
+            if padded and not reason:
+                reason = PADDED
+        if reason.startswith(SKIPPED):
+            _stats.count_not_possible(reason[len(SKIPPED) :])
+            return None
         if not reason:
-            if padded:
-                _stats.count_not_possible("a size that its axes do not divide, which the compiler pads")
-            elif _stats.recording:
+            if _stats.recording:
                 count_agreement(spec, sizes, site)
-            collector.add(None)
-            return
+            return None
         actual = messages.described(dtype, lies)
         advice = "correct the annotation or the in_shardings, or add a with_sharding_constraint"
         error = ShardingError(messages.sharding_differs(reason, spec.text, actual, format_mesh(mesh)), site, advice)
         error.bindings = bindings
-        collector.add(error)
+        return error
 
     with core.set_current_trace(traced._trace):
         ask(traced, answer)
+
+
+def _compare_split_axes(declared: Sequence[Claim], lies: Layout, hidden: Sequence[int], mesh: Any) -> str:
+    """Why a layout is not the declared one that mesh axes cannot say, as where half of one splits a dimension."""
+    from shardtypes.sharding_check import SKIPPED, compare_maps
+
+    if hidden:
+        return SKIPPED + "inside vmap, a sharding that the mesh axes cannot say"
+    sizes = mesh_sizes(mesh)
+    if any(size % parts_of(claim or (), sizes) for claim, size in zip(declared, lies.sizes, strict=True)):
+        return PADDED
+    return compare_maps(declared, lies, mesh)
 
 
 def _without_padded(

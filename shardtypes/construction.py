@@ -23,6 +23,7 @@ from shardtypes.annotation_checks import CONFIG, Checker, compile_annotation
 from shardtypes.array_types import has_array_fields, holds_arrays
 from shardtypes.callers import calling_frame, is_put_together, who_made
 from shardtypes.fields import (
+    FieldTypes,
     declares_fields,
     is_checked_where_made,
     is_named_tuple,
@@ -147,21 +148,20 @@ def _is_tree(value: Any) -> bool:
 
 # The check of each field, and whether it is one of arrays.
 _Checks = dict[str, tuple[Checker, bool]]
-_checks: WeakKeyDictionary[type, _Checks] = WeakKeyDictionary()
+_checks: WeakKeyDictionary[type, tuple[FieldTypes, _Checks]] = WeakKeyDictionary()
 
 
 def _field_checks(cls: type) -> _Checks:
-    known = _checks.get(cls)
-    if known is not None:
-        return known
+    made = _checks.get(cls)
+    if made is not None and made[0].are_current():
+        return made[1]
     memo = TypeCheckMemo(module_names(cls), {}, config=CONFIG)
-    hints, complete = known_field_types(cls)
+    known = known_field_types(cls)
     found: _Checks = {}
-    for name, hint in hints.items():
+    for name, hint in known.types.items():
         has_arrays = holds_arrays(hint)
         check = compile_annotation(hint, memo) if has_arrays or vars(cls)["__shardtypes_made__"] else None
         if check is not None:
             found[name] = check, has_arrays
-    if complete:
-        _checks[cls] = found
+    _checks[cls] = known, found
     return found

@@ -22,6 +22,7 @@ from shardtypes import _stats
 from shardtypes.array_check import leave_own_names
 from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
 from shardtypes.fields import (
+    FieldTypes,
     class_annotations,
     declares_fields,
     is_named_tuple,
@@ -374,19 +375,17 @@ def _field_checks(base: type, args: tuple[Any, ...], compile_part: Compile) -> C
 
     Of a ``pytree_dataclass``, a named tuple and a typed dict those of all fields; of other classes those with arrays.
     """
-    made: dict[str, Checker] | None = None
+    made: tuple[FieldTypes, dict[str, Checker]] | None = None
     every = not declares_fields(base) or is_pytree_dataclass(base)
 
     def checks(site: Site) -> Mapping[str, Checker]:
         nonlocal made
-        if made is not None:
-            return made
-        memo = TypeCheckMemo(module_names(base), {}, config=CONFIG)
-        hints, complete = known_field_types(base, args)
-        found = {name: compile_part(hint, memo) for name, hint in hints.items() if every or holds_arrays(hint)}
-        if complete:
-            made = found
-        return found
+        if made is None or not made[0].are_current():
+            memo = TypeCheckMemo(module_names(base), {}, config=CONFIG)
+            known = known_field_types(base, args)
+            wanted = {name: hint for name, hint in known.types.items() if every or holds_arrays(hint)}
+            made = known, {name: compile_part(hint, memo) for name, hint in wanted.items()}
+        return made[1]
 
     return checks
 

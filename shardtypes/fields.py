@@ -7,13 +7,13 @@ import dataclasses
 import inspect
 import sys
 import types
-import typing
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from shardtypes import _stats
 from shardtypes.frames import mentioned_names
+from shardtypes.strings_in_types import Resolved, resolved
 
 # Where an annotation names nothing (yet), or only what type checkers know.
 _UNKNOWN = (NameError, AttributeError, TypeError, ValueError, SyntaxError)
@@ -108,18 +108,42 @@ def field_types(cls: type, args: tuple[Any, ...] = ()) -> dict[str, Any]:
     Raises ``NameError`` for an annotation that names nothing.
     """
     found, missing = _of_class(cls)
-    for error in missing.values():
-        raise error
+    for part in missing.values():
+        raise part.missing[0]
     return _of_fields(cls, args, found)
 
 
-def known_field_types(cls: type, args: tuple[Any, ...] = ()) -> tuple[dict[str, Any], bool]:
-    """As ``field_types``, without the annotations that name nothing, which are counted; and whether these are all."""
+@dataclasses.dataclass(frozen=True)
+class FieldTypes:
+    """What is known of the types of a class's fields."""
+
+    types: dict[str, Any]
+    cls: type
+    missing: tuple[NameError, ...]
+
+    def are_current(self) -> bool:
+        """Whether nothing more is known by now: a name may be defined after the class."""
+        return not any(_is_defined(self.cls, error.name) for error in self.missing)
+
+
+def _is_defined(cls: type, name: str | None) -> bool:
+    """Whether a name may mean something in the annotations of a class; None for one that is not known."""
+    if name is None:
+        return True
+    return any(
+        name in names for base in cls.__mro__ for names in (vars(base), _local_names.get(base, {}), module_names(base))
+    )
+
+
+def known_field_types(cls: type, args: tuple[Any, ...] = ()) -> FieldTypes:
+    """As ``field_types``, without what names nothing, which is counted."""
     found, missing = _of_class(cls)
-    for name, error in missing.items():
-        _stats.count_not_possible(f"annotation of {cls.__name__}.{name} not checked: {error}")
-    known = {name: hint for name, hint in found.items() if name not in missing}
-    return _of_fields(cls, args, known), not missing
+    for name, part in missing.items():
+        for reason in part.reasons(f"{cls.__name__}.{name}"):
+            _stats.count_not_possible(reason)
+    known = {name: hint for name, hint in found.items() if name not in missing or missing[name].annotation is not Any}
+    errors = [error for part in missing.values() for error in part.missing]
+    return FieldTypes(_of_fields(cls, args, known), cls, tuple(errors))
 
 
 def are_resolved(cls: type) -> bool:
@@ -144,33 +168,35 @@ def _of_fields(cls: Any, args: tuple[Any, ...], found: Mapping[str, Any]) -> dic
     return {name: substituted(found[name], replaced) if replaced else found[name] for name in names}
 
 
-def _of_class(cls: type) -> tuple[dict[str, Any], dict[str, NameError]]:
+def _of_class(cls: type) -> tuple[dict[str, Any], dict[str, Resolved]]:
     """The annotations of a class and its bases, and why some of them are left as they are written."""
     found: dict[str, Any] = {}
-    missing: dict[str, NameError] = {}
+    missing: dict[str, Resolved] = {}
     for base in reversed(cls.__mro__):
-        hints, errors = _own(base)
+        hints, parts = _own(base)
         for name in hints:
             missing.pop(name, None)
         found.update(hints)
-        missing.update(errors)
+        missing.update(parts)
     return found, missing
 
 
-def _own(cls: type) -> tuple[Mapping[str, Any], Mapping[str, NameError]]:
+def _own(cls: type) -> tuple[Mapping[str, Any], Mapping[str, Resolved]]:
     if "__shardtypes_fields__" in vars(cls):  # of the stacked form of another class
         return vars(cls)["__shardtypes_fields__"], {}
-    known = _found.get(cls)
-    if known is not None:
-        return known, {}
+    earlier = _found.get(cls)
+    if earlier is not None:
+        return earlier, {}
     found: dict[str, Any] = {}
-    missing: dict[str, NameError] = {}
+    missing: dict[str, Resolved] = {}
     for name, annotation in _written(cls).items():
         try:
-            found[name] = _evaluated(cls, annotation)
+            known = _evaluated(cls, annotation)
         except _UNKNOWN as error:
-            found[name] = annotation
-            missing[name] = NameError(str(error))
+            known = Resolved(Any, [NameError(str(error))])
+        found[name] = annotation if known.annotation is Any else known.annotation
+        if known.missing:
+            missing[name] = known
     if not missing:
         _found[cls] = found
     return found, missing
@@ -188,8 +214,6 @@ def _written(cls: type) -> dict[str, Any]:
     return dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
 
 
-def _evaluated(cls: type, annotation: Any) -> Any:
-    holder = type(cls.__name__, (), {"__annotations__": {"": annotation}, "__module__": cls.__module__})
-    names = {**module_names(cls)}
+def _evaluated(cls: type, annotation: Any) -> Resolved:
     local_names = {**_local_names.get(cls, {}), **vars(cls), cls.__name__: cls}
-    return typing.get_type_hints(holder, names, local_names, include_extras=True)[""]
+    return resolved(annotation, module_names(cls), local_names)

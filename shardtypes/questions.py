@@ -1,6 +1,7 @@
 """The question to the compiler how a value lies, as an operation in a program.
 
-JAX has one of its own, which forgets under ``vmap`` which dimension was added; ours keeps it.
+JAX has one of its own, which forgets under ``vmap`` which dimension was added, and fails where the compiler splits a
+dimension over half of a mesh axis.
 """
 
 from __future__ import annotations
@@ -8,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
+import numpy as np
 from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
-from jax._src.debugging import debug_effect, inspect_sharding_p  # what jax.debug.inspect_array_sharding is made of
+from jax._src.debugging import debug_effect  # what jax.debug.inspect_array_sharding is made of, as what follows
 from jax._src.dispatch import prim_requires_devices_during_lowering
 from jax._src.interpreters import ad, batching, mlir
+from jax._src.lib import xla_client  # type: ignore[attr-defined]  # as JAX itself imports it
+from jax._src.lib.mlir import ir  # type: ignore[attr-defined]  # as JAX itself imports it
+from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]  # as JAX itself imports it
+from jax._src.mesh import thread_resources
+from jax._src.sharding_impls import GSPMDSharding, SPMDAxisContext, replicated_hlo_sharding
 from jax.extend.core import Primitive
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
-# Called with the sharding, the shape, and the positions of the dimensions that ``vmap`` added to it, in the order in
-# which to take them away (as in ``beneath``); with None in their place for ragged ones.
-Answer = Callable[[Any, tuple[int, ...], tuple[int, ...] | None], None]
+# Called with the sharding, the mesh where it is known, the shape, and the positions of the dimensions that ``vmap``
+# added to it, in the order in which to take them away (as in ``beneath``); with None in their place for ragged ones.
+Answer = Callable[[Any, Mesh | None, tuple[int, ...], tuple[int, ...] | None], None]
 
 question_p = Primitive("shardtypes_question")
 question_p.multiple_results = True
@@ -37,7 +44,7 @@ def is_asked(program: Any) -> bool:
 
 
 def _now(value: Any, *, answer: Answer, mapped: tuple[int, ...] | None) -> list[Any]:
-    answer(value.sharding, value.shape, mapped)
+    answer(value.sharding, getattr(value.sharding, "mesh", None), value.shape, mapped)
     return []
 
 
@@ -54,11 +61,41 @@ def _differentiated(values: Any, _: Any, **parameters: Any) -> tuple[list[Any], 
 
 
 def _lowered(context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...] | None) -> Any:
-    def inspect(x: jax.Array) -> list[Any]:
-        inspect_sharding_p.bind(x, callback=lambda sharding: answer(sharding, x.shape, mapped))
-        return []
+    mesh, devices = _mesh_and_devices(context.module_context.axis_context)
+    shape = context.avals_in[0].shape
 
-    return mlir.lower_fun(inspect, multiple_results=True)(context, value)
+    def told(lies: Any) -> None:
+        sharding: Sharding = GSPMDSharding(devices, lies)
+        if mesh is not None and lies.is_manual():
+            sharding = NamedSharding(mesh, PartitionSpec())
+        answer(sharding, mesh, shape, mapped)
+
+    if len(devices) == 1:
+        told(replicated_hlo_sharding)
+        return []
+    context.module_context.add_keepalive(told)
+    hlo.CustomCallOp(
+        [value.type],
+        [value],
+        call_target_name=ir.StringAttr.get("InspectSharding"),
+        has_side_effect=ir.BoolAttr.get(True),
+        api_version=mlir.i32_attr(1),
+        called_computations=ir.ArrayAttr.get([]),
+        backend_config=ir.StringAttr.get(xla_client.encode_inspect_sharding_callback(told)),
+    )
+    return []
+
+
+def _mesh_and_devices(context: Any) -> tuple[Mesh | None, tuple[Any, ...]]:
+    """What a program is compiled for; None where only the devices are known."""
+    if isinstance(context, SPMDAxisContext):
+        return context.mesh, context.mesh._flat_devices_tuple
+    devices = tuple(context.device_assignment)
+    abstract = context.abstract_mesh
+    if abstract is not None and not abstract.empty:
+        return Mesh(np.array(devices).reshape(abstract.axis_sizes), abstract.axis_names), devices
+    legacy = thread_resources.env.physical_mesh  # that of ``with mesh:``
+    return (None if legacy.empty else legacy), devices
 
 
 question_p.def_impl(_now)

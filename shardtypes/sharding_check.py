@@ -199,7 +199,7 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
         return SKIPPED + "axis names differ, inside vmap"
     if actual.pending or spec.shape.pending:
         return SKIPPED + "axis names differ, and a reduction is outstanding"
-    return _compare_maps(declared, actual, reference, value)
+    return compare_maps(declared, actual, reference)
 
 
 def axes_in(declared: Sequence[Claim]) -> set[str]:
@@ -219,18 +219,18 @@ def _compare_unnamed(declared: Sequence[Claim], sharding: Any) -> str:
     )
 
 
-def _compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any, value: Any) -> str:
-    """Other axis names than the mesh's: equal if every device holds what the declaration puts there."""
+def compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any) -> str:
+    """Without the axis names of the mesh: equal if every device holds what the declaration puts there."""
     if not isinstance(mesh, jax.sharding.Mesh):
         return SKIPPED + "axis names differ and the mesh in force has no devices"
     if any(axes is None for axes in declared):
         return SKIPPED + "axis names differ, and the annotation leaves a dimension open"
     try:
-        wanted = NamedSharding(mesh, make_spec(axes or () for axes in declared)).devices_indices_map(value.shape)
+        wanted = NamedSharding(mesh, make_spec(axes or () for axes in declared)).devices_indices_map(actual.sizes)
     except ValueError as error:  # a size that the axes do not divide
         return f"the declared sharding is not possible: {error}"
     if actual.sharding is not None and same_indices(
-        wanted, actual.sharding.devices_indices_map(value.shape), value.shape
+        wanted, actual.sharding.devices_indices_map(actual.sizes), actual.sizes
     ):
         return AGREES
     return "the devices hold other parts of it than declared"

@@ -33,6 +33,7 @@ from shardtypes.checked import _MISSING, _closure, _globals, display_name
 from shardtypes.checks_in_place import checks_in_place, reached
 from shardtypes.dtypes import shape_of_type
 from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
+from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang import Shape, format_witness
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.trace_arguments import (
@@ -223,7 +224,8 @@ def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
         symbols = _symbols(call.parameters, fixed)
         factors = _factors(call.parameters, call.around.mesh)
         search = Search(call)
-        search.run(sizes_of(symbols, factors, fixed), _pool(call), *_kinds_of_names(call.parameters))
+        with forgetting_meshes(any_mesh=True):
+            search.run(sizes_of(symbols, factors, fixed), _pool(call), *_kinds_of_names(call.parameters))
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     if not search.wrong:

@@ -18,13 +18,14 @@ from typeguard import TypeCheckMemo, _functions
 from shardtypes import _stats
 from shardtypes.annotation_checks import compile_part
 from shardtypes.array_check import abandon
-from shardtypes.array_types import has_strings, holds_arrays, resolved
+from shardtypes.array_types import holds_arrays
 from shardtypes.assignments import reassigned_parameters
 from shardtypes.dtypes import ArrayType, DTypeClass, array_spec
 from shardtypes.errors import TypeCheckError
 from shardtypes.meshes import current_view
 from shardtypes.methods import check_of_object
 from shardtypes.scopes import Site, Table, scope_in_force
+from shardtypes.strings_in_types import Resolved, has_strings, resolved
 from shardtypes.switches import checks_on
 from shardtypes.typeguard_checks import CONFIG, AroundArrays, Checker
 
@@ -96,7 +97,9 @@ def _check_type(annotation: Any, value: Any, origin: Any, args: tuple[Any, ...],
     if type(memo) is AroundArrays or not checks_on():
         return
     if has_strings(annotation):  # which may mean something in this function only
-        check = compile_part(resolved(annotation, memo.globals, memo.locals), memo)
+        known = resolved(annotation, memo.globals, memo.locals)
+        _count_missing(known)
+        check = compile_part(known.annotation, memo)
     else:
         check = _compiled(annotation)
     _run(check, value, memo)
@@ -142,6 +145,18 @@ def _run_statement(
     site = Site(function, f"variable {name!r}", memo.globals.get("__name__", ""))
     with table.statement((frame.f_code, frame.f_lineno, name)):
         check(value, table, current_view(), site)
+
+
+def _count_missing(known: Resolved) -> None:
+    """Count what an annotation says that names nothing."""
+    entry = _entry() if known.missing else None
+    if entry is None:
+        return
+    local = entry.f_locals
+    name = local.get("varname") or local.get("argname") or "return"
+    function = local.get("func_name") or (entry.f_back.f_code.co_qualname if entry.f_back is not None else "")
+    for reason in known.reasons(f"{function.rpartition('<locals>.')[2]}({name})"):
+        _stats.count_not_possible(reason)
 
 
 def _entry() -> types.FrameType | None:

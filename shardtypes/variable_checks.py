@@ -6,25 +6,35 @@ import inspect
 import sys
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from typeguard import TypeCheckMemo, _suppression
 
 from shardtypes import _stats
 from shardtypes.annotation_checks import compile_annotation
-from shardtypes.array_types import holds_arrays, resolved
+from shardtypes.array_types import holds_arrays
 from shardtypes.errors import ShapeStringError
 from shardtypes.frames import table_of_frame
 from shardtypes.meshes import current_view
 from shardtypes.scopes import Site, Table
+from shardtypes.strings_in_types import Resolved, resolved
 from shardtypes.switches import checks_on, left_out
 from shardtypes.typeguard_checks import CONFIG, Checker
 
 V = TypeVar("V")
 
-# The check of each statement, with the annotation that it was made of.
-_made: WeakKeyDictionary[CodeType, tuple[Any, Checker | None, Site]] = WeakKeyDictionary()
+
+class _Made(NamedTuple):
+    """The check of a statement, with the annotation that it was made of."""
+
+    written: Any
+    declared: Resolved
+    check: Checker | None
+    site: Site
+
+
+_made: WeakKeyDictionary[CodeType, _Made] = WeakKeyDictionary()
 
 
 def local(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
@@ -46,31 +56,37 @@ def module_variable(value: V, name: str, annotation: Callable[[], Any]) -> V:
     if not checks_on():
         return value
     declared, check, site = _check_of(name, "", annotation)
-    if check is not None and holds_arrays(resolved(declared, annotation.__globals__, {})):
+    if check is not None and holds_arrays(declared):
         check(value, Table(), current_view(), site)
     return value
 
 
 def _check_of(name: str, where: str, annotation: Callable[[], Any]) -> tuple[Any, Checker | None, Site]:
     """The annotation, its check, and where the variable is; no check for an annotation that names nothing."""
+    place = f"{where}, variable {name!r}" if where else f"variable {name!r}"
     try:
-        declared = annotation()
+        written = annotation()
         made = _made.get(annotation.__code__)
-        if made is None or made[0] != declared:
-            made = _made[annotation.__code__] = _compiled(declared, name, where, annotation)
+        if made is None or made.written != written:
+            made = _compiled(written, name, where, annotation)
+            if not made.declared.missing:  # else it may be defined later
+                _made[annotation.__code__] = made
     except ShapeStringError:
         raise
     except (NameError, KeyError, AttributeError, TypeError, IndexError) as error:
-        place = f"{where}, variable {name!r}" if where else f"variable {name!r}"
         _stats.count_not_possible(f"annotation of {place} not checked: {error}")
         return Any, None, Site("", "")
-    return made
+    for reason in made.declared.reasons(place):
+        _stats.count_not_possible(reason)
+    return made.declared.annotation, made.check, made.site
 
 
-def _compiled(declared: Any, name: str, where: str, annotation: Callable[[], Any]) -> tuple[Any, Checker | None, Site]:
+def _compiled(written: Any, name: str, where: str, annotation: Callable[[], Any]) -> _Made:
     names = {**annotation.__globals__, **inspect.getclosurevars(annotation).nonlocals}
     site = Site(where, f"variable {name!r}", names.get("__name__", ""))
-    return declared, compile_annotation(declared, TypeCheckMemo(names, {}, config=CONFIG)), site
+    declared = resolved(written, names, {})
+    check = compile_annotation(declared.annotation, TypeCheckMemo(names, {}, config=CONFIG))
+    return _Made(written, declared, check, site)
 
 
 def undecided(value: V, which: str) -> V:

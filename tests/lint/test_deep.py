@@ -30,6 +30,8 @@ NOT_FOLLOWED = {
     "powers": "x = " + "2**" * 900 + "1",
     "lambdas": "x = " + "lambda: " * 900 + "1",
     "conditions": "x = " + "1 if a else " * 900 + "1",
+    "lists in patterns": "match q:\n    case " + "[" * 90 + "1" + "]" * 90 + ":\n        x = 1",
+    "parts of patterns": "match q:\n    case " + "{1: q.A(a=(" * 30 + "1 | 2" + ",))}" * 30 + ":\n        x = 1",
     "formatted pieces": "x = (" + "\n".join(["f'{a}'"] * LEVELS) + ")",
 }
 FOLLOWED = {
@@ -92,6 +94,20 @@ def test_only_what_is_too_deep_is_folded(levels: int) -> None:
     assert bool(values) == (levels > MAX_LEVELS)
     assert len(folded) == len(source)
     assert folded.endswith(b" + a; y = b\n")
+
+
+def test_what_a_folded_pattern_binds_is_not_what_it_was(tmp_path: Path) -> None:
+    pattern = "[" * 30 + "y, *_, {1: {2: z}, **rest}" + "]" * 30
+    text = f"""{HEAD}
+def g(x: f32['B M'], q) -> f32['B M']:
+    y = z = rest = x.T
+    match q:
+        case {pattern}:
+            return y if q else z if x else rest
+    return x
+{WRONG}"""
+    of = report(tmp_path, text, jobs=1)
+    assert found(of) == [("a.py", text.count("\n"), "ST201"), ("b.py", HEAD.count("\n") + 3, "ST201")]
 
 
 def test_work_is_done_again_only_where_room_was_missing() -> None:

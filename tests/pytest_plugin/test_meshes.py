@@ -100,3 +100,67 @@ def test_bad_meshes(pytester: pytest.Pytester, run: Run) -> None:
             "no mesh to use: mark the test, as in @pytest.mark.mesh(d=2, t=4), or set --shardtypes-mesh=d=2,t=4",
         ]
     )
+
+
+def test_a_mesh_that_shard_map_keeps_ends_with_its_test(pytester: pytest.Pytester, run: Run) -> None:
+    """JAX binds a function to the mesh of its first call; here that is one of ours, as of an abstract trace."""
+    pytester.makepyfile(
+        layers="""
+        import functools, jax
+        from jax.sharding import PartitionSpec as P
+        from shardtypes import f32
+
+        @functools.partial(jax.shard_map, in_specs=(P("d", "t"), P("t")), out_specs=P("d"))
+        def product(x: f32["B/d M/t"], w: f32["M/t F"]) -> f32["B/d F"]:
+            return jax.lax.psum(x @ w, "t")
+
+        @functools.partial(jax.shard_map, in_specs=P("d"), out_specs=P("d"), axis_names={"d"})
+        def over_one(x: f32["B/d M"]) -> f32["B/d M"]:
+            return x + jax.lax.axis_size("d")
+        """,
+        model="""
+        import layers
+        from shardtypes import f32
+
+        def mlp(x: f32["B/d M/t"], w: f32["M/t F"]) -> f32["B/d F"]:
+            return layers.product(x, w)
+        """,
+        test_model="""
+        import jax, jax.numpy as jnp, pytest
+        from jax.sharding import Mesh
+        from layers import over_one, product
+        from model import mlp
+        from shardtypes import f32
+
+        X, W = jnp.ones((8, 16)), jnp.ones((16, 32))
+
+        @pytest.fixture
+        def placed(mesh, shard):
+            return shard(X, f32["B/d M/t"]), shard(W, f32["M/t F"])
+
+        @pytest.mark.meshes("d=2,t=4", "t=2,d=1", "d=2,t=4")
+        @pytest.mark.parametrize("f", [product, mlp])
+        def test_each(placed, f):
+            assert (jax.jit(f)(*placed) == 16).all() and (f(*placed) == 16).all()
+
+        @pytest.mark.mesh(d=2, t=4)
+        def test_invariant(placed, mesh_invariant):
+            mlp(*placed)
+            mesh_invariant(mlp, X, W)
+            mlp(*placed)
+
+        @pytest.mark.meshes("d=8", "d=2,t=4", "t=2,d=2")
+        def test_axis_names_stay(mesh):
+            for _ in range(2):
+                assert (jax.jit(over_one)(X) == 1 + mesh.shape["d"]).all()
+
+        @pytest.mark.mesh(d=2, t=4)
+        def test_one_mesh_in_a_test(mesh, placed):
+            mlp(*placed)
+            with jax.set_mesh(Mesh(mesh.devices.T, ("d", "t"))), pytest.raises(ValueError, match="context mesh"):
+                product(X, W)
+        """,
+    )
+    result = run("--shardtypes")
+    result.assert_outcomes(passed=3 + 6 + 1 + 3 + 1)
+    result.stdout.fnmatch_lines(["annotated functions traced: 3 of 3 hold"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import pickle
 import typing
@@ -10,14 +11,16 @@ from typing import Any, Optional
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
+import typeguard
 from beartype import beartype
 from beartype.roar import BeartypeCallHintParamViolation
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import shardtypes as st
-from shardtypes import f32
+from shardtypes import _stats, f32
 
 # (text, column of the first character that cannot be right)
 WRONG: list[tuple[Any, int]] = [
@@ -144,3 +147,79 @@ def test_annotated_arrays_under_beartype() -> None:
     def f(x: typing.Annotated[jax.Array, f32["B"]]) -> None: ...
 
     f(jnp.ones(3))
+
+
+# As optax.OptState: what it refers to by name is known in the module only where it was written.
+Elsewhere = int | typing.Iterable["NoSuchTree"] | typing.Mapping[str, "NoSuchTree"]
+
+
+def step(w: f32["n"], s: Optional[Elsewhere]) -> tuple[f32["n"], Elsewhere]:
+    return w[:1] if w.shape[0] == 3 else w, s
+
+
+def optax_step(w: f32["n"], s: optax.OptState) -> tuple[f32["n"], optax.OptState]:
+    return w[:1] if w.shape[0] == 3 else w, s
+
+
+@pytest.mark.parametrize("decorate", [st.typechecked, typeguard.typechecked], ids=["ours", "typeguard's"])
+@pytest.mark.parametrize("f", [step, optax_step])
+def test_a_name_that_only_another_module_knows_leaves_the_rest_checked(decorate: Any, f: Any) -> None:
+    checked = decorate(f)
+    _stats.reset()
+    checked(jnp.ones(2), 3)
+    assert any(
+        reason.startswith(f"part of the annotation of {f.__name__}(return) not checked: name")
+        for reason in _stats.snapshot()["not_possible"]
+    )
+    with pytest.raises(st.ShapeError, match=r"item 0 of .*step: the result: dimension 0 is 1, expected n = 3"):
+        checked(jnp.ones(3), 3)
+
+
+def test_such_a_name_in_fields_locals_and_rest_leaves_the_rest_checked() -> None:
+    @st.typechecked
+    @dataclasses.dataclass
+    class Train:
+        w: f32["n"]
+        pair: tuple[f32["n"], Elsewhere]
+
+    @st.typechecked
+    def local(x: f32["n"]) -> None:
+        y: tuple[f32["n"], Elsewhere] = (x[1:], 3)
+        del y
+
+    @st.typechecked
+    def rest(*pairs: tuple[f32["n"], Elsewhere]) -> None:
+        return
+
+    @st.typechecked
+    def call(train: list[Train]) -> None:
+        return
+
+    one, two = jnp.ones(1), jnp.ones(2)
+    right = Train(two, (two, [two]))
+    call([right])
+    rest((two, 3), (two, 4))
+    with st.enabled(False):
+        wrong = Train(two, (one, [two]))
+    for fails in (
+        lambda: Train(two, (one, [two])),
+        lambda: call([right, wrong]),
+        lambda: local(two),
+        lambda: rest((two, 3), (one, 4)),
+    ):
+        with pytest.raises(st.ShapeError, match=r"dimension 0 is 1, expected n = 2"):
+            fails()
+
+
+def test_a_name_that_is_defined_later_is_known_then() -> None:
+    holder = dataclasses.make_dataclass("Holder", [("a", list["DefinedLater"])])
+    holder.__module__ = __name__
+    checked = st.typechecked(lambda x: x)
+    checked.__wrapped__.__annotations__["x"] = holder
+    checked(holder([jnp.ones(1)]))
+    globals()["DefinedLater"] = f32["2"]
+    try:
+        with pytest.raises(st.ShapeError, match="dimension 0 is 1, expected 2"):
+            checked(holder([jnp.ones(1)]))
+    finally:
+        del globals()["DefinedLater"]

@@ -6,12 +6,13 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardtypes as st
-from shardtypes import f32
+from shardtypes import _stats, f32
 
 
 @st.typechecked
@@ -129,3 +130,42 @@ def test_an_inner_jit_that_another_program_traced_is_checked(auto_mesh: Mesh) ->
         with pytest.raises(st.ShardingError, match="double: parameter 'x'"):
             jax.jit(lambda x: inner(x) + 2)(placed(auto_mesh, "t"))
         jax.jit(lambda x: inner(x) + 3)(placed(auto_mesh, "d"))
+
+
+def micro_batches(x: jax.Array, parts: int) -> jax.Array:
+    """``x`` in parts one after the other: the compiler splits the parts, and each of them, over half of the axis."""
+    return x.reshape(parts, -1, *x.shape[1:])
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_half_of_an_axis_is_compared_by_what_the_devices_hold(legacy: bool) -> None:
+    @st.typechecked
+    def split(x: f32["n B/d M"]) -> f32["n B/d M"]:
+        return x
+
+    @st.typechecked
+    def open_at_first(x: f32["_ B/d M"]) -> None:
+        return
+
+    @st.typechecked
+    def elsewhere(x: f32["B M"]) -> None:
+        return
+
+    mesh = Mesh(np.array(jax.devices()), ("d",))
+    x = jax.device_put(jnp.ones((16, 16)), NamedSharding(mesh, P("d")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        in_force = mesh if legacy else jax.set_mesh(mesh)
+        in_force.__enter__()
+    try:
+        _stats.reset()
+        with pytest.raises(st.ShardingError, match="elsewhere: parameter 'x': dimension 0 is sharded over d"):
+            jax.jit(lambda x: (elsewhere(x), open_at_first(micro_batches(x, 2))))(x)
+        assert list(_stats.snapshot()["not_possible"]) == [
+            "axis names differ, and the annotation leaves a dimension open"
+        ]
+        with pytest.raises(st.ShardingError, match="split: parameter 'x': the devices hold other parts of it than"):
+            jax.jit(lambda x: split(micro_batches(x, 2)))(x)
+        jax.jit(lambda x: split(micro_batches(x, 1)))(x)
+    finally:
+        in_force.__exit__(None, None, None)
