@@ -20,6 +20,7 @@ from shardlint.evaluation.comparison import (
     first_difference,
 )
 from shardlint.evaluation.culprits import Culprit, Step, Trace
+from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.modules import Where
 from shardlint.evaluation.refusals import Refusal
@@ -133,6 +134,8 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
     """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
     reason = "its size cannot be changed"
     for setting in _settings(declared, axis):
+        if program.allowance.is_spent:
+            return TOO_MANY_STEPS
         outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
         if {name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)} != {axis}:
             continue
@@ -166,8 +169,6 @@ def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> 
     for where, value in tried[:MOST_NUMBERS]:
         literals = {**other.setting.literals, where: value}
         outcome = program.run(other.setting.devices, literals, until=differs_from(declared))
-        if program.allowance.is_spent:
-            return True  # it was not found out
         if len(outcome.regions) == len(declared.regions) and first_difference(declared, outcome) is None:
             return True
     return False
@@ -182,6 +183,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
         return None
     few = program.run(other.setting.devices, other.setting.literals, record=True, until=differs_from(declared))
     many = program.run(DEVICES, record=True, until=lambda regions: len(regions) == len(few.regions))
+    if program.allowance.is_spent:
+        return TOO_MANY_STEPS
     found = first_difference(many, few)
     if found is None or isinstance(found, Incomparable):
         return None
@@ -196,12 +199,12 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
-    if _is_meant(program, declared, other, axis):
-        return None
-    is_shared = axis not in _axes_of_result(region, difference)
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
-    if is_factor and _is_undone(program, other, axis, leaf):
+    if _is_meant(program, declared, other, axis) or (is_factor and _is_undone(program, other, axis, leaf)):
         return None
+    if program.allowance.is_spent:
+        return TOO_MANY_STEPS  # before this was found out
+    is_shared = axis not in _axes_of_result(region, difference)
     is_local = not (is_factor or is_shared or culprit.has_partial_sum or culprit.mixes_shards(axis))
     is_local &= axis not in culprit.step.value.given.names
     if is_local and _is_data_axis(many, region, axis):
@@ -257,7 +260,7 @@ def _is_undone(program: Program, other: _Other, axis: str, leaf: Array) -> bool:
     """Whether the program itself takes out the factor that a result is off by, outside of the mapped function."""
     few = program.run(other.setting.devices, other.setting.literals, record=True)
     many = program.run(DEVICES, record=True)
-    return _trace(many, few, axis).is_undone(leaf.sources)
+    return not program.allowance.is_spent and _trace(many, few, axis).is_undone(leaf.sources)
 
 
 def _without_repeats(found: list[Departure]) -> Iterator[Departure]:

@@ -17,6 +17,7 @@ from shardlint.evaluation.recording import Place, Recorder
 from shardtypes.semantics.array import Array
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
+TOO_MANY_STEPS = "too many steps"
 LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
 
 
@@ -48,7 +49,7 @@ def tick(cost: int = 1) -> bool:
         raise NotEvaluable("code that runs outside of an evaluation")
     run.steps -= cost
     if run.steps < 0:
-        raise OutOfBudget("too many steps")
+        raise OutOfBudget(TOO_MANY_STEPS)
     return True
 
 

@@ -32,6 +32,8 @@ Find = Callable[[str, str], "tuple[str, str, str] | None"]
 None for one from outside."""
 
 
+MOST_CHARACTERS = 1_000_000
+"""Of all modules that a program imports, itself included: more do not come to an end within bounds."""
 Where: TypeAlias = tuple[str, Place]
 """A place in a file."""
 
@@ -73,13 +75,15 @@ class Module:
 
 class World:
     """All that a program is while it is evaluated: its modules, and what they may use. ``literals`` are other values
-    for numbers that are written in it, ``met`` the numbers that are written where it came by."""
+    for numbers that are written in it, ``met`` the numbers that are written where it came by, ``characters`` how much
+    code was run to import its modules."""
 
     def __init__(self, find: Find, literals: Mapping[Where, int] | None = None) -> None:
         self.find = find
         self.literals = literals or {}
         self.met: dict[Where, int] = {}
         self.modules: dict[str, Module] = {}
+        self.characters = 0
         resolver = guards.Resolver()
         self.resolver = resolver
         python.register(resolver)
@@ -142,6 +146,9 @@ class World:
         return below
 
     def _run(self, module: Module, source: str) -> None:
+        self.characters += len(source)
+        if self.characters > MOST_CHARACTERS:
+            raise OutOfBudget(f"it imports more than {MOST_CHARACTERS:,} characters of code")
         try:
             statements = guarded_code.statements(source, module.path)
         except (SyntaxError, RecursionError) as error:
