@@ -180,11 +180,11 @@ def _is_finite(region: Region) -> bool:
 
 @lru_cache(maxsize=64)
 def mapping_functions(source: str) -> tuple[str, ...]:
-    """The functions at the top of a module that map over devices, themselves or through others of the module."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, RecursionError):
-        return ()
+    """The functions at the top of a module that map over devices, themselves or through others of the module.
+
+    Raises SyntaxError or RecursionError for a module that this Python does not read.
+    """
+    tree = ast.parse(source)
     made = [(name, statement) for statement in tree.body for name in _bound(statement)]
     used = {name: _names(statement) for name, statement in made}
     reaching = set(MAPPINGS)

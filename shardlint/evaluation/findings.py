@@ -9,6 +9,7 @@ from shardlint import ir, messages
 from shardlint.evaluation.comparison import ALLOWANCE, Program
 from shardlint.evaluation.departures import Departure, Judgement, judge
 from shardlint.evaluation.entries import mapping_functions, trials
+from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.wording import departure_text
 from shardlint.found import Found
@@ -83,7 +84,11 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
         yield judgement, {}
         if judgement.compared and not judgement.reasons:
             return
-    functions = mapping_functions(text)
+    try:
+        functions = mapping_functions(text)
+    except (SyntaxError, RecursionError):
+        yield Judgement(reasons=(NOT_READ,)), {}
+        return
     tried_functions = trials(files.find, module.name, text, functions[:MOST_FUNCTIONS], FUNCTION_STEPS, ALLOWANCE)
     for function, tried in tried_functions:
         if isinstance(tried, str):

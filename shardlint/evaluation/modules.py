@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Mapping
 from types import CodeType
@@ -32,6 +33,7 @@ Find = Callable[[str, str], "tuple[str, str, str] | None"]
 None for one from outside."""
 
 
+NOT_READ = f"Python {sys.version_info.major}.{sys.version_info.minor}, which shardlint runs on, does not read it"
 MOST_CHARACTERS = 1_000_000
 """Of all modules that a program imports, itself included: more do not come to an end within bounds."""
 Where: TypeAlias = tuple[str, Place]
@@ -130,7 +132,7 @@ class World:
         try:
             started = guarded_code.started(found[2]) if found is not None else []
         except (SyntaxError, RecursionError) as error:
-            raise NotEvaluable(f"{name} is not read") from error
+            raise NotEvaluable(NOT_READ) from error
         for called in started:
             whole, _, last = called.rpartition(".")
             if known(called) is None and self.find(whole or last, name) is None:
@@ -152,7 +154,7 @@ class World:
         try:
             statements = guarded_code.statements(source, module.path)
         except (SyntaxError, RecursionError) as error:
-            raise NotEvaluable(f"{module.name} is not read") from error
+            raise NotEvaluable(f"{module.name}: {NOT_READ}") from error
         names = module.names
         names.update(
             self._guards(module), __name__=namespace.__name__, __builtins__=self.builtins.names, __file__=module.path

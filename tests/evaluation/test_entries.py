@@ -186,7 +186,6 @@ def run(layer: Layer): return layer
 """
     )
     assert mapping_functions(text) == ("inner", "outer", "mapped", "run")
-    assert mapping_functions("def f(:") == ()
 
 
 def test_the_command_names_sizes_and_functions_that_were_not_called(
