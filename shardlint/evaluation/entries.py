@@ -125,6 +125,8 @@ def _callable(
 ) -> Mapping[str, Sequence[Entry] | str]:
     """The ways to call each function for which arguments can be made, or why there are none. The module is run once
     for all of them."""
+    if not functions:
+        return {}
     axes = tuple(axis_names(source))
 
     def ways(world: World) -> dict[str, Sequence[Entry] | str]:

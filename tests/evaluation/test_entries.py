@@ -122,6 +122,8 @@ def test_a_module_is_run_once_for_all_functions_that_cannot_be_called() -> None:
     found = dict(trials(find, "model", text, functions, 30_000, 300_000))
     assert found == dict.fromkeys(functions, "its argument x, which has no annotation")
     assert asked.count("counted") == 1
+    assert dict(trials(find, "model", text, [], 30_000, 300_000)) == {}
+    assert asked.count("counted") == 1
 
 
 def test_functions_share_what_their_runs_may_take() -> None:
