@@ -23,14 +23,32 @@ _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "shardlint.toml", "
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A Python file: its path, the path to print, its module name, and the folders that its imports are looked up in,
-    in order."""
+    """A Python file: its path, the path to print, its module name, the folders that its imports are looked up in, in
+    order, and the folder that its own name starts from."""
 
     path: Path
     shown: str
     module: str
     is_package: bool
     roots: tuple[Path, ...]
+    start: Path
+
+    def locate(self, name: str, dots: int = 0) -> Path | None:
+        """The file of a module, as this file imports it: by its absolute name, or by one with so many dots before."""
+        if not dots:
+            return locate(name, self._folders(name))
+        parents = self.path.parents
+        return locate(name, (parents[min(dots, len(parents)) - 1],))
+
+    def locate_folder(self, name: str) -> Path | None:
+        """The folder of an absolute name, as this file imports it: of a package without a file of its own."""
+        return locate_folder(name, self._folders(name))
+
+    def _folders(self, name: str) -> tuple[Path, ...]:
+        """Where a name is looked up. The folder around a project is on no path that is known, only the project itself
+        may go by its folder's name: what else lies there are neighbours."""
+        is_own = name.partition(".")[0] == self.start.name
+        return (*self.roots, self.start.parent) if is_own else self.roots
 
 
 def source_file(path: Path, config: Config) -> SourceFile:
@@ -38,12 +56,12 @@ def source_file(path: Path, config: Config) -> SourceFile:
     outermost = _above_packages(path.parent)
     around = _projects_around(outermost, config.root)
     start = _start(outermost, config)
-    roots = tuple(dict.fromkeys((outermost, *_sources(config.root, config.src), *around, start.parent)))
+    roots = tuple(dict.fromkeys((outermost, *_sources(config.root, config.src), *around)))
     is_package = path.name in _PACKAGE_FILES
     name = dotted(path.parent if is_package else path.with_suffix(""), start)
     if path.suffix == ".pyi" and path.with_suffix(".py").exists():
         name += "-stub"  # a name that nothing imports: where there are both, programs run the other
-    return SourceFile(path, shown(path), name, is_package, roots)
+    return SourceFile(path, shown(path), name, is_package, roots, start)
 
 
 def dotted(path: Path, start: Path) -> str:

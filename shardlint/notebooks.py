@@ -38,9 +38,20 @@ _LOGICAL = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
 #: ``name?``, ``??name``: help of the shell.
 _HELP = re.compile(r"\?{1,2}[\w.*]+\s*$|[\w.*]+\?{1,2}\s*$")
 #: Line magics that run a statement as it stands, whose names stay bound.
-_RUNS = re.compile(r"%(?:time|prun)[ \t]+(?=[^\W\d])")
+_RUNS = re.compile(r"%?(?:time|prun)[ \t]+(?=[^\W\d])")
+#: IPython's line magics. A cell of one line may leave out their ``%``.
+_LINE_MAGICS = frozenset(
+    """alias alias_magic autoawait autocall automagic autosave bookmark cat cd clear colors conda config connect_info cp
+    debug dhist dirs doctest_mode ed edit env gui hist history killbgscripts ldir less lf lk ll load load_ext loadpy
+    logoff logon logstart logstate logstop ls lsmagic lx macro magic mamba man matplotlib micromamba mkdir more mv
+    notebook page pastebin pdb pdef pdoc pfile pinfo pinfo2 pip popd pprint precision prun psearch psource pushd pwd
+    pycat pylab quickref recall rehashx reload_ext rep rerun reset reset_selective rm rmdir run save sc set_env store sx
+    system tb time timeit unalias unload_ext uv who who_ls whos xdel xmode""".split()
+)
 #: What a line may bind: all before an equals sign, and the words after these.
 _BOUND = re.compile(r"(?P<before>[^=\n#]*[^=!<>\n#])=(?!=)|\b(?:for|as|import|def|class|global)\b(?P<after>[^:\n]*)")
+#: The first word of a line that neither assigns nor continues it.
+_COMMAND = re.compile(r"[^\W\d]\w*(?=[ \t]+[^\s=,]|\s*$)")
 _WORD = re.compile(r"[^\W\d]\w*")
 #: A value of which nothing is known, and which is of no library.
 _UNKNOWN = "get_ipython()"
@@ -153,6 +164,8 @@ def bridge(cell: str) -> str:
     if _error(cell) is None:
         return cell
     text = cell.split("\n")
+    if _is_magic_alone(cell):
+        return "\n".join([_bridged_line(text[0], is_magic=True), *text[1:]])
     for number in _statement_lines(cell):
         line, text[number] = text[number], _bridged_line(text[number])
         while text[number] != line and line.endswith("\\") and number + 1 < len(text):
@@ -161,13 +174,20 @@ def bridge(cell: str) -> str:
     return "\n".join(text)
 
 
-def _bridged_line(line: str) -> str:
+def _is_magic_alone(cell: str) -> bool:
+    """Whether a cell is one line that starts with a magic."""
+    word = _COMMAND.match(cell)
+    return word is not None and word.group() in _LINE_MAGICS and len(cell.splitlines()) == 1
+
+
+def _bridged_line(line: str, is_magic: bool = False) -> str:
     bare = line.lstrip()
     indent = line[: len(line) - len(bare)]
+    is_magic |= bare.startswith("%")
     runs = _RUNS.match(bare)
-    if runs is not None:
+    if is_magic and runs is not None:
         return f"{indent}0;{' ' * (runs.end() - 2)}{bare[runs.end() :]}"
-    if bare.startswith(("%", "!")) or _HELP.match(bare):
+    if is_magic or bare.startswith("!") or _HELP.match(bare):
         return f"{indent}pass"
     assigned = _ASSIGNED.match(bare)
     if assigned is not None:

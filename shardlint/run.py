@@ -21,7 +21,7 @@ from shardlint.config import Config, find
 from shardlint.discovery import Discovery, Skipped
 from shardlint.found import Found, ShownType
 from shardlint.made_axes import made_axes
-from shardlint.module_names import folder_name, locate, locate_folder, source_file
+from shardlint.module_names import folder_name, source_file
 from shardlint.notebooks import Notebook, OtherLanguage, in_cells
 from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
@@ -278,12 +278,10 @@ class _Run:
     def _imports_unread(self, source: Source) -> bool:
         """Does the text import a project file that is not among the requested ones, whose text was not seen?"""
         for name in imported_names(source.text):
+            parts = name.lstrip(".").split(".")
             dots = len(name) - len(name.lstrip("."))
-            parents = source.file.path.parents
-            roots = source.file.roots if not dots else (parents[min(dots, len(parents)) - 1],)
-            parts = name[dots:].split(".")
             for end in range(1, len(parts) + 1):
-                path = locate(".".join(parts[:end]), roots)
+                path = source.file.locate(".".join(parts[:end]), dots)
                 if path is not None and path not in self.paths:
                     return True
         return False
@@ -328,9 +326,9 @@ class _Run:
             return
         links = self.links.setdefault(source.file.module, {})
         for dotted in source.summary[0]:
-            path = locate(dotted, source.file.roots)
+            path = source.file.locate(dotted)
             if path is None:
-                folder = locate_folder(dotted, source.file.roots)
+                folder = source.file.locate_folder(dotted)
                 if folder is not None:
                     links[dotted] = folder_name(folder, self.config)
                 continue

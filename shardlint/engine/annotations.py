@@ -139,13 +139,19 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
         if kind == "tuple" and any(_spreads(item) for item in items):
             return AnyType("a tuple of unknown length")
         if kind == "tuple" and not ellipsis:
-            return SequenceType(tuple(resolve(it, item, module, depth + 1) for item in items))
+            types = tuple(resolve(it, item, module, depth + 1) for item in items)
+            return RepeatedType(kind, types[0]) if _is_any_length(types) else SequenceType(types)
         return RepeatedType(kind, resolve(it, items[0], module, depth + 1))
     if last in _MAPPINGS and len(items) == 2:
         return MappingType(resolve(it, items[1], module, depth + 1))
     if isinstance(found, ClassValue):
         return ClassType(found)
     return AnyType("annotation not understood")
+
+
+def _is_any_length(items: tuple[Type, ...]) -> bool:
+    """``tuple[int]``, which is written for tuples of any length too; ``tuple[f32['B']]`` means what it says."""
+    return len(items) == 1 and not (isinstance(items[0], ArrayType) and items[0].shape is not None)
 
 
 def shape_text(it: Interpreter, expr: ir.Expr, module: str) -> str | None:

@@ -63,8 +63,8 @@ class Maker:
         self._guess = guess
         self._random = np.random.default_rng(0)
 
-    def call(self, function: Any) -> Any:
-        """What a function gives for such arguments. Raises NotEvaluable where none can be made."""
+    def arguments(self, function: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Those of a call, by position and by name. Raises NotEvaluable where none can be made."""
         names = names_of(function)
         positional: list[Any] = []
         named: dict[str, Any] = {}
@@ -74,7 +74,7 @@ class Maker:
                 named[parameter.name] = made
             else:
                 positional.append(made)
-        return function(*positional, **named)
+        return positional, named
 
     def _argument(self, parameter: inspect.Parameter, names: dict[str, Any]) -> Any:
         annotation = parameter.annotation

@@ -105,7 +105,7 @@ def resolved(annotation: Any, names: dict[str, Any]) -> Any:
         return annotation
     try:
         tree = ast.parse(annotation, mode="eval")
-        guarded = ast.fix_missing_locations(guarded_code.expression(tree))
+        guarded = guarded_code.expression(tree)
         return eval(compile(guarded, "annotation", "eval"), names)
     except (SyntaxError, NameError, TypeError, AttributeError) as error:
         raise NotEvaluable(f"the annotation {annotation}") from error

@@ -14,7 +14,7 @@ import numpy as np
 
 from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import Run, running
+from shardlint.evaluation.guards import TOO_MANY_STEPS, Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Recorder
 from shardlint.evaluation.refusals import Refusal, refusal
@@ -26,6 +26,7 @@ from shardtypes.semantics.trees import flatten, paths_of
 
 STOPPED = "stopped where it was asked to"
 ALLOWANCE = 300_000  # steps of all runs that one comparison takes together
+CHARACTERS = 50  # of modules that are imported, that take as long to run as a step
 Stop = Callable[[list[Region]], bool]
 Entry = Callable[[modules.World], Any]
 
@@ -68,13 +69,24 @@ class Outcome:
 
 @dataclass
 class Allowance:
-    """The steps that are left for all runs of a program together."""
+    """The steps that are left for all runs of a program together, and of several programs that share ``common``."""
 
     steps: int
+    common: Allowance | None = None
+
+    @property
+    def left(self) -> int:
+        return self.steps if self.common is None else min(self.steps, self.common.left)
 
     @property
     def is_spent(self) -> bool:
-        return self.steps <= 0
+        return self.left <= 0
+
+    def spend(self, steps: int) -> None:
+        """Take steps away here, and from what is shared."""
+        self.steps -= steps
+        if self.common is not None:
+            self.common.spend(steps)
 
 
 @dataclass(frozen=True)
@@ -100,12 +112,14 @@ class Program:
         a mapped function after which ``until`` says so."""
         machine = meshes.Machine(devices)
         regions: list[Region] = []
-        world = modules.World(self.find, literals)
         recorder = Recorder() if record else None
+        if self.allowance.is_spent:
+            return Outcome((), machine, recorder, {}, TOO_MANY_STEPS)
+        world = modules.World(self.find, literals)
         reason = ""
         answer = None
         refused = None
-        run = Run(min(self.steps, self.allowance.steps), recorder)
+        run = Run(min(self.steps, self.allowance.left), recorder)
         given = run.steps
         draws = without_own_draws(self.without)
         with evaluation(), meshes.on_machine(machine), running(run), draws, np.errstate(all="ignore"):
@@ -114,15 +128,22 @@ class Program:
                     self.before(world)
                 with observed(regions, until):
                     answer = self.entry(world)
-            except NotEvaluable as error:
-                reason = error.reason
-            except NotConcrete:
-                reason = "a number that differs between devices, or is not known"
+            except (NotEvaluable, NotConcrete) as error:
+                reason = reason_of(error)
             except Exception as error:  # noqa: BLE001 - whatever the program raises
-                reason = f"{type(error).__name__}: {error}"
+                reason = reason_of(error)
                 refused = refusal(error, world.paths)
-        self.allowance.steps -= given - run.steps
+        self.allowance.spend(given - run.steps + world.characters // CHARACTERS)
         return Outcome(tuple(regions), machine, recorder, world.met, reason, answer, refused)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why an evaluation ended, by what was raised."""
+    if isinstance(error, NotEvaluable):
+        return error.reason
+    if isinstance(error, NotConcrete):
+        return "a number that differs between devices, or is not known"
+    return f"{type(error).__name__}: {error}"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ with it. A right program gives the same results. What it means to be each device
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shardlint.evaluation.comparison import (
     Difference,
@@ -22,6 +22,7 @@ from shardlint.evaluation.comparison import (
     first_difference,
 )
 from shardlint.evaluation.culprits import Culprit, Step, Trace
+from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.modules import Where
 from shardlint.evaluation.refusals import Refusal
@@ -75,12 +76,13 @@ class Departure:
 @dataclass(frozen=True)
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
-    not; and where JAX refuses it."""
+    not; and where JAX refuses it. ``has_run`` tells that it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     refusal: Refusal | None = None
+    has_run: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         compared.append(axis)
         if departure is not None:
             found.append(departure)
-    return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons))
+    return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons), has_run=True)
 
 
 def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
@@ -152,6 +154,8 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
     reason = "its size cannot be changed"
     resized: _Other | None = None
     for setting in _settings(declared, axis):
+        if program.allowance.is_spent:
+            return TOO_MANY_STEPS
         outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
         if {name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)} != {axis}:
             continue
@@ -190,8 +194,6 @@ def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> 
     for where, value in tried[:MOST_NUMBERS]:
         literals = {**other.setting.literals, where: value}
         outcome = program.run(other.setting.devices, literals, until=differs_from(declared))
-        if program.allowance.is_spent:
-            return True  # it was not found out
         if len(outcome.regions) == len(declared.regions) and _agrees(declared, outcome, other):
             return True
     return False
@@ -215,6 +217,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
         return None
     few = program.run(other.setting.devices, other.setting.literals, record=True, until=differs_from(declared))
     many = program.run(DEVICES, record=True, until=lambda regions: len(regions) == len(few.regions))
+    if program.allowance.is_spent:
+        return TOO_MANY_STEPS
     found = first_difference(many, few)
     if found is None or isinstance(found, Incomparable):
         return None
@@ -231,12 +235,12 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
         return "its results depend on the number of devices, and no expression was found where that begins"
     if isinstance(difference, Resized) and not culprit.adds_shards(axis):
         return difference.reason
-    if _is_meant(program, declared, other, axis):
-        return None
-    is_shared = axis not in _axes_of_result(region, difference)
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
-    if is_factor and _is_undone(program, other, axis, leaf):
+    if _is_meant(program, declared, other, axis) or (is_factor and _is_undone(program, other, axis, leaf)):
         return None
+    if program.allowance.is_spent:
+        return TOO_MANY_STEPS  # before this was found out
+    is_shared = axis not in _axes_of_result(region, difference)
     is_local = not (is_factor or is_shared or culprit.has_partial_sum or culprit.mixes_shards(axis))
     is_local &= axis not in culprit.step.value.given.names
     if is_local and _is_data_axis(many, region, axis):
@@ -293,7 +297,7 @@ def _is_undone(program: Program, other: _Other, axis: str, leaf: Array) -> bool:
     """Whether the program itself takes out the factor that a result is off by, outside of the mapped function."""
     few = program.run(other.setting.devices, other.setting.literals, record=True)
     many = program.run(DEVICES, record=True)
-    return _trace(many, few, axis).is_undone(leaf.sources)
+    return not program.allowance.is_spent and _trace(many, few, axis).is_undone(leaf.sources)
 
 
 def _without_repeats(found: list[Departure]) -> Iterator[Departure]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -15,21 +14,22 @@ import numpy as np
 from shardlint.evaluation import meshes
 from shardlint.evaluation.arguments import Maker, Sizes
 from shardlint.evaluation.array_annotations import typed_shard_map
-from shardlint.evaluation.comparison import Allowance, Outcome, Program, numbers_of, observed
+from shardlint.evaluation.comparison import Allowance, Outcome, Program, numbers_of, observed, reason_of
 from shardlint.evaluation.departures import DEVICES
-from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.modules import Find, Module, World, Written, is_function
 from shardlint.evaluation.unmade import Guess
 from shardtypes.lang import ShapeSyntaxError, parse
+from shardtypes.semantics.array import NotConcrete
 from shardtypes.semantics.trees import flatten
 
 COLLECTIVES = frozenset("psum pmean pmax pmin all_gather psum_scatter all_to_all ppermute axis_index".split())
 MAPPINGS = frozenset({"shard_map", "smap", "pmap", "typed_shard_map", "filter_pmap"})
 _SPECS = frozenset({"P", "PartitionSpec"})
 _AXIS_SIZE = 2
-MOST_RUNS = 10  # of one function, if each takes all its steps
+MOST_RUNS = 16  # of one function, if each takes all its steps
 _MOST_AXES = 3
 _NO_GUESS = Guess()
 MOST_GUESSED = 4  # arguments without annotation that are tried as integers, one after another
@@ -68,13 +68,34 @@ class Entry:
         if self.helper:
             function = typed_shard_map(function, mesh=self._mesh(world, module), check_vma=False)
         sizes = Sizes(self.unit, self.distinct)
-        maker = Maker(sizes, self.positive, lambda: self._mesh(world, module), self.guess, self.guessed)
         regions: list[Region] = []
+        maker = self._maker(world, sizes)
         with self._mesh(world, module) if self.on_mesh else nullcontext(), observed(regions, None):
-            answer = maker.call(function)
+            positional, named = maker.arguments(function)
+            answer = function(*positional, **named)
             if is_function(answer) and not regions:
-                maker.call(answer)
+                positional, named = maker.arguments(answer)
+                answer(*positional, **named)
         return dict(sizes)
+
+    def refusal(self, world: World) -> str:
+        """Why no arguments can be made for it; empty where they can."""
+        made = meshes.machine().made
+        before = len(made)
+        try:
+            function = world.member(self.load(world), self.function)
+            self._maker(world, Sizes(self.unit, self.distinct)).arguments(function)
+        except OutOfBudget:
+            raise
+        except (NotEvaluable, NotConcrete, Exception) as error:  # noqa: BLE001 - whatever the program raises
+            return reason_of(error)
+        finally:
+            del made[before:]
+        return ""
+
+    def _maker(self, world: World, sizes: Sizes) -> Maker:
+        module = self.load(world)
+        return Maker(sizes, self.positive, lambda: self._mesh(world, module), self.guess, self.guessed)
 
     def _mesh(self, world: World, module: Module) -> Mesh:
         """The mesh that the module makes, or else one of two devices along each axis that it names."""
@@ -107,15 +128,60 @@ class Trial:
         return found
 
 
-def trial(find: Find, module: str, source: str, function: str, steps: int) -> Trial | str:
-    """The first way to call a function that works, or why there is none."""
+def trials(
+    find: Find, module: str, source: str, functions: Sequence[str], steps: int, most: int
+) -> Iterator[tuple[str, Trial | str]]:
+    """For each function the first way to call it that works, or why there is none. A run takes so many ``steps``, and
+    all runs of all of them together at ``most`` so many."""
+    allowance = Allowance(most)
+    for function, ways in _callable(find, module, source, functions, steps).items():
+        yield function, ways if isinstance(ways, str) else _first(find, ways, steps, allowance)
+
+
+def _callable(
+    find: Find, module: str, source: str, functions: Sequence[str], steps: int
+) -> Mapping[str, Sequence[Entry] | str]:
+    """The ways to call each function for which arguments can be made, or why there are none. The module is run once
+    for all of them."""
+    if not functions:
+        return {}
+    axes = tuple(axis_names(source))
+    manual = helpers(source)
+
+    def ways(world: World) -> dict[str, Sequence[Entry] | str]:
+        world.module(module)
+        sizes = [int(size) for mesh in meshes.machine().made for size in mesh.sizes]
+        unit = 2 * max(sizes, default=_AXIS_SIZE)  # so that each device has at least two of everything
+        entries = {
+            function: Entry(module, function, axes, unit, True, False, helper=function in manual)
+            for function in functions
+        }
+        return {function: _ways(entry, world) for function, entry in entries.items()}
+
+    outcome = Program(find, ways, steps).run(DEVICES)
+    if outcome.reason:
+        return dict.fromkeys(functions, outcome.reason)
+    found: dict[str, Sequence[Entry] | str] = outcome.answer
+    return found
+
+
+def _ways(first: Entry, world: World) -> Sequence[Entry] | str:
+    """The ways to call a function for which arguments can be made, or why the first of them has none."""
+    entries = [first, replace(first, distinct=False)]
+    refusals = [entry.refusal(world) for entry in entries]
+    if all(refusals):
+        return refusals[0]
+    kept = [entry for entry, refusal in zip(entries, refusals, strict=True) if not refusal]
+    return [replace(entry, on_mesh=on_mesh) for entry in kept for on_mesh in (False, True)]
+
+
+def _first(find: Find, ways: Sequence[Entry], steps: int, allowance: Allowance) -> Trial | str:
+    """The first way to call a function that works, or why the first of them does not."""
     reasons: list[str] = []
-    loaded = Program(find, lambda world: world.module(module), steps).run(DEVICES)
-    unit = 2 * max(loaded.sizes.values(), default=_AXIS_SIZE)  # so that each device has at least two of everything
-    for way in _ways(module, source, function, unit):
+    for way in ways:
         for guess in _guesses(way):
             entry = replace(way, guess=guess)
-            program = Program(find, entry, steps, entry.load, Allowance(MOST_RUNS * steps))
+            program = Program(find, entry, steps, entry.load, Allowance(MOST_RUNS * steps, allowance))
             outcome = program.run(DEVICES)
             if outcome.regions and not outcome.reason:
                 return _finite(Trial(entry, program, outcome))
@@ -150,20 +216,13 @@ def _is_finite(region: Region) -> bool:
     return all(x is None or x.dtype.kind not in "fc" or bool(np.isfinite(x).all()) for x in found)
 
 
-def _ways(module: str, source: str, function: str, unit: int) -> Iterator[Entry]:
-    axes = tuple(axis_names(source))
-    helper = function in helpers(source)
-    for distinct, on_mesh in itertools.product((True, False), repeat=2):
-        yield Entry(module, function, axes, unit, distinct, not on_mesh, helper=helper)
-
-
 @lru_cache(maxsize=64)
 def mapping_functions(source: str) -> tuple[str, ...]:
-    """The functions at the top of a module that map over devices, themselves or through others of the module."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, RecursionError):
-        return ()
+    """The functions at the top of a module that map over devices, themselves or through others of the module.
+
+    Raises SyntaxError or RecursionError for a module that this Python does not read.
+    """
+    tree = ast.parse(source)
     made = [(name, statement) for statement in tree.body for name in _bound(statement)]
     used = {name: _names(statement) for name, statement in made}
     reaching = set(MAPPINGS)
@@ -173,6 +232,13 @@ def mapping_functions(source: str) -> tuple[str, ...]:
         reaching |= more
     mapping = {name for name, statement in made if name in reaching and _is_function(statement)}
     return tuple(name for name, statement in made if name in mapping or name in helpers(source))
+
+
+@lru_cache(maxsize=64)
+def without_arguments(source: str) -> frozenset[str]:
+    """The functions at the top of a module that take no arguments, as ``main`` does."""
+    functions = [statement for statement in ast.parse(source).body if isinstance(statement, ast.FunctionDef)]
+    return frozenset(one.name for one in functions if not one.args.args and not one.args.kwonlyargs)
 
 
 @lru_cache(maxsize=64)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
-from shardlint.evaluation.comparison import Program
+from shardlint.evaluation.comparison import ALLOWANCE, Program
 from shardlint.evaluation.departures import Departure, Judgement, judge
-from shardlint.evaluation.entries import mapping_functions, trial
+from shardlint.evaluation.entries import mapping_functions, trials, without_arguments
+from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.wording import departure_text
 from shardlint.found import Found
@@ -51,6 +52,7 @@ class _Files:
 
     project: Project
     sources: Mapping[str, tuple[bytes, bool]]
+    _texts: dict[str, str] = field(default_factory=dict)
     _lines: dict[str, list[bytes]] = field(default_factory=dict)
 
     def find(self, name: str, importer: str) -> tuple[str, str, str] | None:
@@ -62,7 +64,9 @@ class _Files:
         return full, project.modules[full].path, self.text(full)
 
     def text(self, name: str) -> str:
-        return self.sources[name][0].decode("utf-8", "replace")
+        if name not in self._texts:
+            self._texts[name] = self.sources[name][0].decode("utf-8", "replace")
+        return self._texts[name]
 
     def lines(self, path: str) -> list[bytes]:
         if path not in self._lines:
@@ -75,14 +79,22 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
     """About a file as a program, and about its functions by themselves unless the program says all; with the sizes
     that were chosen."""
     text = files.text(module.name)
+    has_run = False
     if "__main__" in text:
         judgement = judge(Program(files.find, lambda world: world.run_program(module.name), STEPS))
         yield judgement, {}
         if judgement.compared and not judgement.reasons:
             return
-    functions = mapping_functions(text)
-    for function in functions[:MOST_FUNCTIONS]:
-        tried = trial(files.find, module.name, text, function, FUNCTION_STEPS)
+        has_run = judgement.has_run
+    try:
+        functions = mapping_functions(text)
+        if has_run:
+            functions = tuple(name for name in functions if name not in without_arguments(text))
+    except (SyntaxError, RecursionError):
+        yield Judgement(reasons=(NOT_READ,)), {}
+        return
+    tried_functions = trials(files.find, module.name, text, functions[:MOST_FUNCTIONS], FUNCTION_STEPS, ALLOWANCE)
+    for function, tried in tried_functions:
         if isinstance(tried, str):
             yield Judgement(reasons=(f"{function}: {tried}",)), {}
         else:

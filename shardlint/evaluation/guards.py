@@ -19,6 +19,7 @@ from shardtypes.semantics.array import Array
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ITEM = "[]"
 """What gave a value that is an item of something."""
+TOO_MANY_STEPS = "too many steps"
 LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
 
 
@@ -50,7 +51,7 @@ def tick(cost: int = 1) -> bool:
         raise NotEvaluable("code that runs outside of an evaluation")
     run.steps -= cost
     if run.steps < 0:
-        raise OutOfBudget("too many steps")
+        raise OutOfBudget(TOO_MANY_STEPS)
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Mapping
 from types import CodeType
@@ -33,6 +34,9 @@ Find = Callable[[str, str], "tuple[str, str, str] | None"]
 None for one from outside."""
 
 
+NOT_READ = f"Python {sys.version_info.major}.{sys.version_info.minor}, which shardlint runs on, does not read it"
+MOST_CHARACTERS = 1_000_000
+"""Of all modules that a program imports, itself included: more do not come to an end within bounds."""
 Where: TypeAlias = tuple[str, Place]
 """A place in a file."""
 
@@ -74,13 +78,15 @@ class Module:
 
 class World:
     """All that a program is while it is evaluated: its modules, and what they may use. ``literals`` are other values
-    for numbers that are written in it, ``met`` the numbers that are written where it came by."""
+    for numbers that are written in it, ``met`` the numbers that are written where it came by, ``characters`` how much
+    code was run to import its modules."""
 
     def __init__(self, find: Find, literals: Mapping[Where, int] | None = None) -> None:
         self.find = find
         self.literals = literals or {}
         self.met: dict[Where, int] = {}
         self.modules: dict[str, Module] = {}
+        self.characters = 0
         resolver = guards.Resolver()
         self.resolver = resolver
         python.register(resolver)
@@ -128,7 +134,7 @@ class World:
         try:
             started = guarded_code.started(found[2]) if found is not None else []
         except (SyntaxError, RecursionError) as error:
-            raise NotEvaluable(f"{name} is not read") from error
+            raise NotEvaluable(NOT_READ) from error
         for called in started:
             whole, _, last = called.rpartition(".")
             if known(called) is None and self.find(whole or last, name) is None:
@@ -144,10 +150,13 @@ class World:
         return below
 
     def _run(self, module: Module, source: str) -> None:
+        self.characters += len(source)
+        if self.characters > MOST_CHARACTERS:
+            raise OutOfBudget(f"it imports more than {MOST_CHARACTERS:,} characters of code")
         try:
             statements = guarded_code.statements(source, module.path)
         except (SyntaxError, RecursionError) as error:
-            raise NotEvaluable(f"{module.name} is not read") from error
+            raise NotEvaluable(f"{module.name}: {NOT_READ}") from error
         names = module.names
         names.update(
             self._guards(module), __name__=namespace.__name__, __builtins__=self.builtins.names, __file__=module.path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
@@ -106,11 +107,17 @@ def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def known(qualname: str) -> Any:
     """What a qualified name means here, or None."""
+    qualname = _canonical(qualname)
+    found = KNOWN.get(qualname)
+    return LOWERINGS.get(qualname) if found is None else found
+
+
+@lru_cache(maxsize=4096)
+def _canonical(qualname: str) -> str:
     for prefix, other in _ALIASES.items():
         if qualname == prefix or qualname.startswith(prefix + "."):
             qualname = other + qualname.removeprefix(prefix)
-    found = KNOWN.get(qualname)
-    return LOWERINGS.get(qualname) if found is None else found
+    return qualname
 
 
 def attribute(value: Outside, name: str) -> Any:

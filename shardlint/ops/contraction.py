@@ -165,13 +165,18 @@ class Equation:
     output: tuple[str, ...]
 
 
-def _letters(call: Call, text: str, part: str) -> tuple[str, ...]:
+def _two_ellipses(call: Call, text: str) -> OpError:
+    return OpError("ST205", f"{call.name}: two ellipses in one term of '{text}'")
+
+
+def _letters(call: Call, text: str, part: str, may_repeat: bool = False) -> tuple[str, ...]:
+    """The letters of a term. An ellipsis ``may_repeat`` in the output of JAX's own einsum, if it stands for nothing."""
     out: list[str] = []
     i = 0
     while i < len(part):
         if part.startswith("...", i):
-            if "..." in out:
-                raise OpError("ST205", f"{call.name}: two ellipses in one term of '{text}'")
+            if "..." in out and not may_repeat:
+                raise _two_ellipses(call, text)
             out.append("...")
             i += 3
         elif part[i].isalnum():  # JAX takes digits for letters
@@ -188,7 +193,7 @@ def parse_equation(call: Call, text: str) -> Equation:
     left, arrow, right = compact.partition("->")
     inputs = tuple(_letters(call, text, part) for part in left.split(","))
     if arrow:
-        output = _letters(call, text, right)
+        output = _letters(call, text, right, may_repeat=not call.ctx.numpy)
     else:
         every = [letter for letters in inputs for letter in letters]
         output = tuple(sorted(letter for letter in set(every) if letter != "..." and every.count(letter) == 1))
@@ -197,7 +202,7 @@ def parse_equation(call: Call, text: str) -> Equation:
     for letter in output:
         if letter not in known and letter != "...":
             raise OpError("ST205", f"{call.name}: '{letter}' of the output is in no input of '{text}'")
-        if output.count(letter) > 1:
+        if letter != "..." and output.count(letter) > 1:
             raise OpError("ST205", f"{call.name}: '{letter}' is twice in the output of '{text}'")
     return Equation(inputs, output)
 
@@ -247,6 +252,8 @@ def contract(call: Call, text: str, equation: Equation, operands: list[ArrayValu
     batch = broadcast_dims(call.name, ellipses, call.ctx, "ST205") if ellipses else ()
     if "..." not in equation.output and batch:
         return contraction_result(call, operands, None)  # an error, or a sum, by release
+    if batch and equation.output.count("...") > 1:
+        raise _two_ellipses(call, text)
     if batch is None and "..." in equation.output:
         return contraction_result(call, operands, None)
     dims: list[Dimension] = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from shardlint.cli import main
+from shardlint.evaluation.modules import NOT_READ
 from shardlint.rules import rule
 from tests.evaluation.changes import CHANGES, PROGRAMS, source
 
@@ -95,6 +97,14 @@ def test_a_program_that_cannot_be_run_is_named_with_the_reason(
     (project / "step.py").write_text("import torch\n" + STEP.format(divisor="torch.tensor(2.0)"))
     _, out, _ = lint(capsys, "--no-cache", "--statistics", ".")
     assert "not run on other numbers of devices: train.py: torch.tensor, which is not evaluated" in out
+
+
+def test_a_module_of_a_newer_python_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    body = TRAIN.replace("if __name__", "def step(x):\n    return jax.shard_map(mean_square)(x)\n\nif __name__")
+    (tmp_path / "train.py").write_text(f"type Pair = tuple[int, int]\n{body}")
+    _, out, err = lint(capsys, "--no-cache", "--statistics", str(tmp_path))
+    assert "failed" not in err
+    assert f"train.py: {NOT_READ}" in out if sys.version_info < (3, 12) else "step: its argument x" in out
 
 
 def test_a_line_can_suppress_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

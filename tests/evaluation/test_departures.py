@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardlint.evaluation.comparison import Program
+from shardlint.evaluation.comparison import ALLOWANCE, Allowance, Program
 from shardlint.evaluation.departures import Judgement, judge
 from shardlint.evaluation.wording import departure_text
 from tests.evaluation.changes import CHANGES, Change, source
@@ -14,11 +14,12 @@ pytestmark = pytest.mark.once  # JAX has no part in it
 AXES = {"tensor_parallel": ("d", "t"), "sharded_lookup": ("rows",), "ring_attention": ("s",)}
 
 
-def judged(text: str) -> Judgement:
+def judged(text: str, allowance: Allowance | None = None) -> Judgement:
     def find(name: str, importer: str) -> tuple[str, str, str] | None:
         return (name, "program.py", text) if name == "program" else None
 
-    return judge(Program(find, lambda world: world.run_program("program"), 400_000))
+    bound = allowance or Allowance(ALLOWANCE)
+    return judge(Program(find, lambda world: world.run_program("program"), 400_000, allowance=bound))
 
 
 @pytest.mark.parametrize("name", AXES)
@@ -79,6 +80,17 @@ def test_what_is_meant_to_depend_on_the_devices_is_left_alone(body: str, out: st
     assert judgement.departures == ()
     assert judgement.compared == ("d",)
     assert judgement.reasons == ()
+
+
+@pytest.mark.parametrize("share", [number / 32 for number in range(29)])
+def test_what_is_not_found_out_before_the_steps_are_spent_is_said(share: float) -> None:
+    body = 'return lax.psum(x.sum(), "d") / SHARDS / lax.axis_size("d") * 4'
+    text = MEANT.format(body=body, out="", size=4)
+    allowance = Allowance(ALLOWANCE)
+    assert judged(text, allowance) == Judgement((), ("d",), ())
+    bounded = judged(text, Allowance(int(share * (ALLOWANCE - allowance.left))))
+    assert (bounded.departures, bounded.compared) == ((), ())
+    assert bounded.reasons in (("too many steps",), ("d: too many steps",))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 from shardlint.cli import main
 from shardlint.evaluation.comparison import Program
 from shardlint.evaluation.departures import Judgement, judge
-from shardlint.evaluation.entries import Trial, axis_names, mapping_functions, trial
+from shardlint.evaluation.entries import Trial, axis_names, mapping_functions, trials
+from shardlint.evaluation.modules import MOST_CHARACTERS
 from tests.evaluation.functions import HEAD, PAIRS, Pair
 
 pytestmark = pytest.mark.once  # JAX has no part in it
@@ -19,7 +20,7 @@ def tried(text: str, function: str) -> Trial | str:
     def find(name: str, importer: str) -> tuple[str, str, str] | None:
         return (name, "model.py", text) if name == "model" else None
 
-    return trial(find, "model", text, function, 30_000)
+    return dict(trials(find, "model", text, [function], 30_000, 300_000))[function]
 
 
 def judged(text: str) -> Judgement:
@@ -108,6 +109,55 @@ def f({signature}):
     assert tried(text, "f") == reason
 
 
+def test_a_module_is_run_once_for_all_functions_that_cannot_be_called() -> None:
+    text = HEAD + "import counted\n"
+    functions = [f"f{number}" for number in range(20)]
+    for name in functions:
+        text += f"def {name}(x: int): return jax.shard_map(abs, mesh=mesh, in_specs=P('d'), out_specs=P('d'))(x)\n"
+    asked: list[str] = []
+
+    def find(name: str, importer: str) -> tuple[str, str, str] | None:
+        asked.append(name)
+        return {"model": ("model", "model.py", text), "counted": ("counted", "counted.py", "")}.get(name)
+
+    found = dict(trials(find, "model", text, functions, 30_000, 300_000))
+    assert found == dict.fromkeys(functions, "its argument x: of a type of which no value is made")
+    assert asked.count("counted") == 1
+    assert dict(trials(find, "model", text, [], 30_000, 300_000)) == {}
+    assert asked.count("counted") == 1
+
+
+def test_functions_share_what_their_runs_may_take() -> None:
+    text = HEAD
+    functions = [f"f{number}" for number in range(4)]
+    for name in functions:
+        text += f"def {name}(x: f32['B']):\n    for i in range(100): i = i\n"
+        text += "    return jax.shard_map(abs, mesh=mesh, in_specs=P('d'), out_specs=P('d'))(x)\n"
+
+    def find(name: str, importer: str) -> tuple[str, str, str] | None:
+        return (name, "model.py", text) if name == "model" else None
+
+    found = list(dict(trials(find, "model", text, functions, 30_000, 250)).values())
+    assert [isinstance(one, Trial) for one in found] == [True, True, False, False]
+    assert found[2:] == ["too many steps"] * 2
+
+
+def test_a_program_of_too_much_code_is_not_run() -> None:
+    long = "x = 1\n" * (MOST_CHARACTERS // 12)
+    text = "import first, second\n" + HEAD
+    text += "def f(x: f32['B']): return jax.shard_map(abs, mesh=mesh, in_specs=P('d'), out_specs=P('d'))(x)\n"
+    texts = {"model": text, "first": long, "second": long}
+
+    def find(name: str, importer: str) -> tuple[str, str, str] | None:
+        return (name, f"{name}.py", texts[name]) if name in texts else None
+
+    (tried,) = dict(trials(find, "model", text, ["f"], 30_000, 300_000)).values()
+    assert tried == "it imports more than 1,000,000 characters of code"
+    texts["second"] = ""
+    (tried,) = dict(trials(find, "model", text, ["f"], 30_000, 300_000)).values()
+    assert isinstance(tried, Trial)
+
+
 def test_a_mesh_is_made_of_the_axes_that_specs_name() -> None:
     text = (
         HEAD.replace("mesh = jax", "unused = None and jax")
@@ -139,7 +189,6 @@ def run(layer: Layer): return layer
 """
     )
     assert mapping_functions(text) == ("inner", "outer", "mapped", "run")
-    assert mapping_functions("def f(:") == ()
 
 
 def test_the_command_names_sizes_and_functions_that_were_not_called(

@@ -148,12 +148,22 @@ def test_other_languages_and_older_formats(folder: Path, capsys: pytest.CaptureF
         ("# it's\n!ls", "# it's\npass"),
         ("x != 3\n%y", "x != 3\npass"),
         ("f'{a!r}'\n%y", "f'{a!r}'\npass"),
+        ("timeit -n 5 f(x)", "pass"),
+        ("pip install jax\n", "pass\n"),
+        ("time x = f(1)", "0;   x = f(1)"),
+        ("ls", "ls"),
     ],
 )
 def test_bridges(cell: str, bridged: str) -> None:
     assert bridge(cell) == bridged
     assert bridged.count("\n") == cell.count("\n")
     ast.parse(bridged)
+
+
+@pytest.mark.parametrize("cell", ["x = 1\npip install jax", "pip = (", "time.sleep(", "unknown -n 5 f(x)", "if ls:"])
+def test_what_is_no_magic_stays_as_it_is(cell: str) -> None:
+    """IPython looks for a magic without ``%`` in cells of one line alone, and not where something is assigned."""
+    assert bridge(cell) == cell
 
 
 def test_lines_of_the_whole_text_lead_back() -> None:

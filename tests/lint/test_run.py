@@ -26,12 +26,16 @@ pytestmark = [
 ]
 
 
+def write_below(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     def write(files: dict[str, str]) -> Path:
-        for name, text in files.items():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(text)
+        write_below(tmp_path, files)
         return tmp_path
 
     (tmp_path / ".git").mkdir()
@@ -58,6 +62,33 @@ def test_a_folder_beside_the_project_that_has_the_name_of_what_its_files_import(
     write({f"{name}/README": "", "mine/package/__init__.py": "", "mine/package/a.py": f"import {name}\n{WRONG}"})
     monkeypatch.chdir("mine")
     assert found() == [("ST201", "package/a.py", 4)]
+
+
+def test_a_checkout_beside_the_project_is_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its files are called says nothing of what is installed under that name."""
+    texts = {
+        "mine/pyproject.toml": "",
+        "mine/user.py": USER.replace("common", "neighbour.common"),
+        "mine/package/__init__.py": "",
+        "mine/package/user.py": USER.replace("common", "neighbour"),
+        "neighbour/__init__.py": COMMON["common.py"],
+        "neighbour/common.py": COMMON["common.py"],
+    }
+    write_below(tmp_path, texts)
+    monkeypatch.chdir(tmp_path / "mine")
+    report = check((".",), cache=False)
+    assert report.problems == report.diagnostics == []
+    assert {Path(path).name for path in report.texts} == {"user.py", "__init__.py"}
+
+
+def test_a_project_goes_by_the_name_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package without ``__init__.py``, checked from inside."""
+    texts = {"mine/pyproject.toml": "", **{f"mine/{name}": text for name, text in COMMON.items()}}
+    write_below(tmp_path, {**texts, "mine/user.py": USER.replace("common", "mine.common")})
+    monkeypatch.chdir(tmp_path / "mine")
+    assert [(d.code, d.place.path, d.place.line) for d in check((".",), cache=False).diagnostics] == [
+        ("ST201", "user.py", 3)
+    ]
 
 
 @pytest.mark.parametrize("how", ["after", "above"])
