@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,7 @@ from shardtypes.semantics.array import NotConcrete
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import flatten
 from tests.evaluation.changes import CHANGES, PROGRAMS, source
-from tests.support import ROOT
+from tests.support import run_python
 
 UNDER_JAX = """
 import sys
@@ -54,7 +52,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, P
         found[name] = text, folder / f"{name}.npz"
     paths = ",".join(str(folder / f"{name}.py") for name in found)
     answers = ",".join(str(path) for _, path in found.values())
-    subprocess.run([sys.executable, "-c", UNDER_JAX, paths, answers], cwd=ROOT, check=True, timeout=1200)
+    ended = run_python("-c", UNDER_JAX, paths, answers)
+    assert ended.returncode == 0, ended.stderr
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from shardlint.evaluation.departures import Judgement
 from tests.evaluation.test_departures import judged
+from tests.support import run
 
 PROGRAM = """
 import jax
@@ -77,7 +77,7 @@ def test_what_need_not_be_refused_is_not_reported(changed: dict[str, object]) ->
 def test_jax_says_the_same(changed: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(f"import jax\njax.config.update('jax_num_cpu_devices', 8)\n{PROGRAM.format(**(RIGHT | changed))}")
-    ended = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300, check=False)
+    ended = run([sys.executable, path])
     assert (ended.returncode == 0) == (not changed), ended.stderr
     if changed:
         assert "ValueError" in ended.stderr

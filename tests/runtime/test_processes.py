@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, run
 
 PROGRAM = """
 import sys
@@ -80,20 +80,8 @@ def test_layouts_and_checks_of_arrays_that_span_processes(tmp_path: Path) -> Non
         "PATH": "/usr/bin:/bin",
         "JAX_PLATFORMS": "cpu",
     }
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(program), str(number), address],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for number in range(2)
-    ]
-    try:
-        said = [process.communicate(timeout=150)[0] for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    for number, text in enumerate(said):
-        assert text.splitlines()[-1] == f"done {number}", text
+    commands = [[sys.executable, program, str(number), address] for number in range(2)]
+    with ThreadPoolExecutor() as pool:
+        ended = pool.map(lambda command: run(command, env=env, together=True), commands)
+    for number, process in enumerate(ended):
+        assert process.stdout.splitlines()[-1] == f"done {number}", process.stdout
