@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -62,17 +62,30 @@ class Frame:
     mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
 
     uncertain: frozenset[str] = frozenset()  # names of which nothing is known for a while, see at_any_time_after
+    assigned_inside: set[str] = field(default_factory=set)  # names that functions inside call ``nonlocal``
     _changed: list[str] = field(default_factory=list)  # names that were bound to something else, in order
     _defined: dict[int, int] = field(default_factory=dict)  # by definition: how many names had changed by then
 
     def bind(self, name: str, value: Value) -> None:
         """Assign to a name. A function that is replaced by itself under a transformation counts as the same."""
+        if name in self.assigned_inside:
+            value = Unknown("assigned by a function inside")
         before = self.variables.get(name)
         self.variables[name] = value
         if before is None or before == value:
             return
         if not (isinstance(before, _CALLED) and isinstance(value, _CALLED)):
             self._changed.append(name)
+
+    def open_to(self, names: Iterable[str]) -> None:
+        """A function that is defined here calls these names ``nonlocal``: whenever it runs, they may become others."""
+        for name in names:
+            frame = self
+            while name not in frame.variables and frame.parent is not None and frame.parent.parent is not None:
+                frame = frame.parent
+            frame.assigned_inside.add(name)
+            if name in frame.variables:
+                frame.bind(name, frame.variables[name])
 
     def note_definition(self, at: int) -> None:
         """A function or class is defined here: what it finds when it runs is what its names hold from now on."""

@@ -40,6 +40,9 @@ _SETTERS = frozenset({"builtins.setattr", "builtins.object.__setattr__"})
 #: They may write any attribute of their argument, or give what lets others do so.
 _OPENING = frozenset({*_SETTERS, "builtins.delattr", "builtins.vars"})
 NEXT = "builtins.next"
+#: Their functions call what they are given, any number of times.
+_CALLING = ("builtins.", "functools.", "itertools.")
+_MOST_CALLS = 3  # of one function by another, through which changes are looked for
 
 
 def note(
@@ -78,6 +81,11 @@ def _note_external(it: Interpreter, frame: Frame, expr: ir.Call, name: str, args
     if name in _OPENING and args and isinstance(args[0], InstanceValue):
         volatile = it.classes.volatile(args[0].cls) if name == "builtins.vars" else EVERY_NAME
         replaced(it, frame, [(args[0], without(args[0], volatile))])
+    if name.startswith(_CALLING):
+        changes = _Changes(it)
+        for value in args:
+            changes.open_captured(value)
+        changes.made(frame)
     for value in args:
         if isinstance(value, SequenceValue) and value.kind == "iterator":
             rest = CHANGED if name != NEXT or not value.items else containers.rest(value)
@@ -98,6 +106,7 @@ def _note_unknown(it: Interpreter, frame: Frame, expr: ir.Call, values: list[Val
         _renew(it, frame, arg.value, changes)
     for value in values:
         changes.forget(value)
+        changes.open_captured(value)
         if isinstance(value, (DictValue, CollectionValue)) or is_open_sequence(value):
             changes.add(value, CHANGED)
         for one in value.either if isinstance(value, Unknown) else ():
@@ -175,6 +184,21 @@ class _Changes:
                 self._forgotten.add(key)
                 self.add(one, without(one, self._it.classes.volatile(one.cls)))
 
+    def open_captured(self, value: Value, depth: int = 0) -> None:
+        """What a function has from around it, and changes in place itself or through others from there, may be anything
+        from here on."""
+        if not isinstance(value, FunctionValue) or not isinstance(value.closure, Frame) or depth > _MOST_CALLS:
+            return
+        closure = value.closure
+        for name in mutated_names((value.node,)):
+            held = closure.find(name)
+            if isinstance(held, (DictValue, CollectionValue)) or (held is not None and is_open_sequence(held)):
+                self.add(held, CHANGED)
+        for name in self._it.names_in(value.node):
+            held = closure.find(name)
+            if isinstance(held, FunctionValue) and held.node is not value.node:
+                self.open_captured(held, depth + 1)
+
 
 def settled(it: Interpreter, frame: Frame, before: Sequence[Value], after: Sequence[Value], certain: bool) -> None:
     """Take over what a function left of its arguments; not ``certain`` if it may have been called any number of
@@ -208,18 +232,19 @@ def open_to_change(it: Interpreter, frame: Frame, values: Sequence[Value]) -> No
 
 def not_followed(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value]) -> None:
     """A function was called whose body was not evaluated for it."""
-    if not any(map(can_change, bound.values())):
-        return
-    names = mutated_names(func.node.body) if isinstance(func.node, ir.Function) else set()
     changes = _Changes(it)
+    changes.open_captured(func)
+    names = mutated_names(func.node.body) if isinstance(func.node, ir.Function) else set()
     for name, value in bound.items():
+        if not can_change(value):
+            continue
         changes.forget(value)
         if name in names and not isinstance(value, InstanceValue):
             changes.add(value, CHANGED)
     changes.made(frame)
 
 
-def mutated_names(body: tuple[ir.Stmt, ...]) -> set[str]:
+def mutated_names(body: tuple[ir.Node, ...]) -> set[str]:
     """The names of what a body certainly, or possibly, changes in place itself."""
     found: set[str] = set()
     for node in walk(body):

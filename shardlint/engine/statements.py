@@ -43,10 +43,12 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardlint.walking import walk
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+_DECLARE: frozenset[type[ir.Node]] = frozenset({ir.Declare})
 _MAX_UNROLL = 8
 _UPDATES = frozenset({"set", "add", "multiply", "divide", "power", "min", "max", "apply", "mul", "subtract"})
 
@@ -137,6 +139,9 @@ def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> N
 def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
     from shardlint.engine.calls import decorated
 
+    if frame.parent is not None:
+        declared = (one for one in walk(node.body, _DECLARE) if isinstance(one, ir.Declare) and one.what == "nonlocal")
+        frame.open_to(name for one in declared for name in one.names)
     function = FunctionValue(node, frame.module, frame, None, node.name, defaults(it, frame, node.params))
     frame.variables[node.name] = decorated(it, frame, function)
 
