@@ -204,7 +204,8 @@ class run:
         dotted = [type_ for type_ in named[: len(node.params)] if _is_anonymous(type_)]
         alone = len(dotted) == 1 and self._says_all(dotted[0], named, known)
         splits = any(map(says_axes, named))
-        frame.facts = frame.facts.writing(*written(it, named)).speaking(*vocabularies(it, named))
+        counted = written(it, named[: len(node.params)], named[len(node.params) :])
+        frame.facts = frame.facts.writing(*counted).speaking(*vocabularies(it, named))
         for index, param in sorted(enumerate(node.params), key=lambda one: self._is_collection(one[1])):
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:

@@ -25,25 +25,27 @@ def vocabularies(it: Interpreter, types: Iterable[Type]) -> list[frozenset[str]]
     return [_names(it, types, classes), *classes.values()]
 
 
-def written(it: Interpreter, types: Iterable[Type]) -> tuple[Counter[str], frozenset[int]]:
+def written(it: Interpreter, parameters: Iterable[Type], others: Iterable[Type]) -> tuple[Counter[str], frozenset[int]]:
     """How often the annotations of one signature, and the classes that they mention, write each name; and the numbers
-    that they write."""
+    that they write. Two parameters of one shape, as a sine and a cosine, write its names once."""
     names: Counter[str] = Counter()
     numbers: set[int] = set()
-    for size in _sizes(it, types, set()):
-        names.update(size.symbols)
-        numbers.update(abs(coefficient) for _, coefficient in size.terms)
+    seen: set[int] = set()
+    for shape in (*dict.fromkeys(_shapes(it, parameters, seen)), *_shapes(it, others, seen)):
+        for size in shape:
+            names.update(size.symbols)
+            numbers.update(abs(coefficient) for _, coefficient in size.terms)
     return names, frozenset(numbers)
 
 
-def _sizes(it: Interpreter, types: Iterable[Type], seen: set[int]) -> Iterator[Size]:
+def _shapes(it: Interpreter, types: Iterable[Type], seen: set[int]) -> Iterator[tuple[Size, ...]]:
     for type_ in types:
         for found in _leaves(type_):
             dims = found.prefix if isinstance(found, ClassType) else found.shape.dims if found.shape is not None else ()
-            yield from (dim.size for dim in dims if dim.size is not None)
+            yield tuple(dim.size for dim in dims if dim.size is not None)
             if isinstance(found, ClassType) and id(found.cls) not in seen:
                 seen.add(id(found.cls))
-                yield from _sizes(it, _fields(it, found), seen)
+                yield from _shapes(it, _fields(it, found), seen)
 
 
 def _fields(it: Interpreter, type_: ClassType) -> list[Type]:

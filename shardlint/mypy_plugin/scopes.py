@@ -16,7 +16,7 @@ from mypy.plugin import CheckerPluginInterface
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
 from shardlint.mypy_plugin.forms import arrays_in, parts_of, read_array
-from shardtypes.lang import Facts, Shape
+from shardtypes.lang import Facts, Shape, Size
 
 TREE: Final = "shardtypes"
 """The key of the metadata that marks a ``pytree_dataclass``."""
@@ -39,17 +39,22 @@ def known_sizes(api: CheckerPluginInterface) -> Known:
 
 
 def _facts(signatures: list[CallableType]) -> Facts:
-    """The names and the numbers that signatures write."""
+    """The names and the numbers that signatures write; two parameters of one shape write its names once."""
     names: Counter[str] = Counter()
     numbers: set[int] = set()
     for signature in signatures:
         seen: set[TypeInfo] = set()
-        for typ in (*_declared(signature), signature.ret_type):
-            for shape in _shapes(typ, seen):
-                for size in (dim.size for dim in shape.dims if dim.size is not None):
-                    names.update(size.symbols)
-                    numbers.update(abs(coefficient) for _, coefficient in size.terms)
+        taken = dict.fromkeys(sizes for typ in _declared(signature) for sizes in _sizes(typ, seen))
+        for size in (size for shape in (*taken, *_sizes(signature.ret_type, seen)) for size in shape):
+            names.update(size.symbols)
+            numbers.update(abs(coefficient) for _, coefficient in size.terms)
     return Facts().writing(names, numbers)
+
+
+def _sizes(typ: Type, seen: set[TypeInfo]) -> Iterator[tuple[Size, ...]]:
+    """The sizes of each shape in a type."""
+    for shape in _shapes(typ, seen):
+        yield tuple(dim.size for dim in shape.dims if dim.size is not None)
 
 
 def enclosing_functions(api: CheckerPluginInterface) -> list[FuncItem]:

@@ -1,9 +1,9 @@
 """Which sizes that differ for some call are meant to agree in the calls that a program makes.
 
 A name stands for one size in a call. Code that meets it with a number of its own, as the 784 pixels of an image or a
-constant of the module, is right for the arrays that the program works on; and a name that no other dimension has may
-be the product of others. What no call makes right is wrong: names that must be equal though the annotations tell them
-apart, and numbers that the annotations write themselves.
+constant of the module, is right for the arrays that the program works on; and a name that no other shape has may be
+the product of others, or a part of one (``half`` for ``D//2``). What no call makes right is wrong: names that must be
+equal though the annotations tell them apart, and numbers that the annotations write themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _SMALL = {1: 4096, 2: 64, 3: 16}  # sizes that are tried, by how many names ther
 
 def are_meant_equal(a: Size, b: Size, numbers: Collection[int], once: Collection[str]) -> bool:
     """Whether names of ``a`` and ``b`` can stand for sizes above one that make them equal, and nothing says that they
-    do not. ``numbers`` are those that annotations write, ``once`` the names that they write a single time."""
+    do not. ``numbers`` are those that annotations write, ``once`` the names that they write in a single shape."""
+    if _is_part(a, b, once) or _is_part(b, a, once):
+        return True
     a, b = _without_common_factors(*_multiplied_out(a, b))
     if not a.symbols | b.symbols:
         return False
@@ -40,6 +42,31 @@ def _may_be(size: Size, other: Size, numbers: Collection[int], once: Collection[
     if name is None or name.rpartition(".")[2] not in once:
         return False
     return _is_product(other) and other.symbol_name is None and name not in other.symbols
+
+
+def _is_part(size: Size, other: Size, once: Collection[str]) -> bool:
+    """Whether a size is a name that may stand for a part of another one, by a number that divides it."""
+    name = size.symbol_name
+    if name is None or name.rpartition(".")[2] not in once or name in other.symbols or not _divisors(other):
+        return False
+    return _is_product(_divided_evenly(other))
+
+
+def _divisors(size: Size) -> dict[str, int]:
+    """By name, the number by which floor divisions of nothing but that name, or of a product with it, divide."""
+    found: dict[str, int] = {}
+    for atom in size.operations():
+        divisor = atom.args[1].constant if atom.op == "//" else None
+        if divisor is None or not _is_product(atom.args[0]):
+            return {}
+        name = min(atom.args[0].symbols, default="")
+        found[name] = math.lcm(found.get(name, 1), divisor)
+    return found
+
+
+def _divided_evenly(size: Size) -> Size:
+    """``D-D//2`` as ``D``, where ``2*D`` stands for ``D``: what is divided is meant to come out even."""
+    return size.substitute({name: Size.symbol(name) * _divisors(size).get(name, 1) for name in size.symbols})
 
 
 def _multiplied_out(a: Size, b: Size) -> tuple[Size, Size]:

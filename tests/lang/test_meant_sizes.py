@@ -34,6 +34,10 @@ def size(text: str) -> Size:
         ("joined", "H*D"),
         ("joined", "2*F"),
         ("joined//2", "F"),
+        ("joined", "D//2"),
+        ("joined", "D-D//2"),
+        ("joined", "(H*D)//2"),
+        ("joined", "3*(D//4)"),
     ],
 )
 def test_a_name_stands_for_what_the_program_works_on(a: str, b: str) -> None:
@@ -58,6 +62,10 @@ def test_a_name_stands_for_what_the_program_works_on(a: str, b: str) -> None:
         ("joined", "joined*M"),
         ("joined", "M+1"),
         ("D//2", "L//2"),
+        ("M", "D//2"),
+        ("joined", "D//2+1"),
+        ("joined", "D//L"),
+        ("joined", "joined//2"),
         ("M", "3"),
     ],
 )
