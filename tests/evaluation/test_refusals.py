@@ -155,7 +155,7 @@ def test_shapes_that_may_go_together_are_not(changed: dict[str, object]) -> None
 def test_jax_says_the_same_of_shapes(changed: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(f"import jax\njax.config.update('jax_num_cpu_devices', 8)\n{SIZES.format(**(FITTING | changed))}")
-    ended = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300, check=False)
+    ended = run([sys.executable, path])
     assert (ended.returncode == 0) == (not changed), ended.stderr
     if changed:
         assert "TypeError" in ended.stderr or "ValueError" in ended.stderr
