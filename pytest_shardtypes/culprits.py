@@ -133,7 +133,8 @@ def reason(what: Unequal | Copies | Misplaced | Difference, sizes: Mapping[str, 
         also = "a reduction over it is done twice or to a copy, or a divisor is the size of one shard"
         return f"{n} is the number of devices along {axes}: as where {also}"
     if what.factor is not None and np.isclose(what.factor * n, 1):
-        return f"that is one part in {n}: a reduction over {axes} is missing, or is a mean where a sum is wanted"
+        also = "is a mean where a sum is wanted, or the program divides by that number"
+        return f"that is one part in {n}, the number of devices along {axes}: as where a reduction is missing, {also}"
     if what.dimension is not None:
         return "shards are put together in another order, or along another dimension, than they were split"
     return None

@@ -22,8 +22,6 @@ from shardtypes.semantics.simulated import EXAMPLES, Axis
 from shardtypes.semantics.trees import flatten, paths_of, spread_prefix, unflatten
 
 _numbers = itertools.count(1)
-PMAP = "devices"
-"""The axis of a ``pmap`` that does not name it."""
 
 
 def _is_axis(value: Any) -> bool:
@@ -153,7 +151,7 @@ def pmap(
         size = sizes.pop()
         if size > meshes.machine().devices:
             raise NotEvaluable("pmap over more devices than there are")
-        axis = (axis_name or PMAP, size)
+        axis = (axis_name or meshes.UNNAMED, size)
         meshes.machine().made.append(Mesh((size,), (axis[0],)))
         inner = [
             arg if i in static else _entered(arg, one, axis)

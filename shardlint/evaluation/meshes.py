@@ -18,6 +18,9 @@ from shardlint.evaluation.outside import KNOWN, provide
 from shardlint.evaluation.python import Nothing
 from shardtypes.semantics.local_sizes import DeviceCount
 
+UNNAMED = "the devices of pmap"
+"""The axis of a ``pmap`` that does not name it."""
+
 
 @dataclass(frozen=True)
 class Machine:

@@ -6,8 +6,10 @@ import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from shardlint.evaluation.meshes import UNNAMED
 from shardlint.evaluation.recording import Where
 from shardtypes.semantics.array import SizesDiffer
+from shardtypes.semantics.lowerings.collectives import UnboundAxis
 
 
 class Refused(ValueError):
@@ -37,7 +39,7 @@ class Refusal:
 
 def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     """What ended a run, if JAX refuses it too. ``paths`` are the files of the program."""
-    if not isinstance(error, (Refused, SizesDiffer)):
+    if not isinstance(error, (Refused, SizesDiffer, UnboundAxis)):
         return None
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in paths]
     if not frames:
@@ -49,7 +51,15 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     where = Where(last.filename, place)  # type: ignore[arg-type]  # all are known
     if isinstance(error, SizesDiffer):
         return Refusal("ST204", f"JAX refuses this call: {error}", None, where, is_of_sizes=True)
+    if isinstance(error, UnboundAxis):
+        return Refusal("ST305", _unbound(error), None, where)
     return Refusal(error.code, error.message, error.axis, where)
+
+
+def _unbound(error: UnboundAxis) -> str:
+    names = sorted(axis for axis in error.bound if axis != UNNAMED)
+    bound = ", ".join(repr(axis) for axis in names) or "none"
+    return f"JAX refuses this call: no axis {error.axis!r} is bound here (axes: {bound})"
 
 
 def may_differ(path: str, axes: Collection[str]) -> Refused:

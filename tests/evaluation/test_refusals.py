@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,6 +11,34 @@ import pytest
 from shardlint.evaluation.departures import Judgement
 from tests.evaluation.test_departures import judged
 from tests.support import run
+
+JAX_RUNS = """
+import json
+import sys
+import jax
+
+jax.config.update("jax_num_cpu_devices", 8)
+errors = {}
+for name, text in json.loads(open(sys.argv[1]).read()).items():
+    errors[name] = None
+    try:
+        exec(compile(text, name, "exec"), {"__name__": "__main__"})
+    except Exception as error:
+        errors[name] = type(error).__name__
+print(json.dumps(errors))
+"""
+
+
+def errors_of(programs: dict[str, str], folder: Path) -> dict[str, str | None]:
+    """The types of the errors that JAX ends each program with, on eight devices; None where it ends well."""
+    (folder / "programs.json").write_text(json.dumps(programs))
+    (folder / "runs.py").write_text(JAX_RUNS)
+    ended = run([sys.executable, folder / "runs.py", folder / "programs.json"])
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
 
 PROGRAM = """
 import jax
@@ -73,14 +102,11 @@ def test_what_need_not_be_refused_is_not_reported(changed: dict[str, object]) ->
     assert judged(PROGRAM.format(**(RIGHT | changed))).refusal is None
 
 
-@pytest.mark.parametrize("changed", [{}, *WRONG.values()], ids=["right", *WRONG])
-def test_jax_says_the_same(changed: dict[str, object], tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(f"import jax\njax.config.update('jax_num_cpu_devices', 8)\n{PROGRAM.format(**(RIGHT | changed))}")
-    ended = run([sys.executable, path])
-    assert (ended.returncode == 0) == (not changed), ended.stderr
-    if changed:
-        assert "ValueError" in ended.stderr
+def test_jax_says_the_same(tmp_path: Path) -> None:
+    programs = {"right": PROGRAM.format(**RIGHT)}
+    programs |= {name: PROGRAM.format(**(RIGHT | changed)) for name, changed in WRONG.items()}
+    errors = errors_of(programs, tmp_path)
+    assert errors == {"right": None} | dict.fromkeys(WRONG, "ValueError")
 
 
 SIZES = """
@@ -151,14 +177,75 @@ def test_shapes_that_may_go_together_are_not(changed: dict[str, object]) -> None
     assert judged(SIZES.format(**(FITTING | changed))).refusal is None
 
 
-@pytest.mark.parametrize("changed", [{}, *UNFIT.values()], ids=["right", *UNFIT])
-def test_jax_says_the_same_of_shapes(changed: dict[str, object], tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(f"import jax\njax.config.update('jax_num_cpu_devices', 8)\n{SIZES.format(**(FITTING | changed))}")
-    ended = run([sys.executable, path])
-    assert (ended.returncode == 0) == (not changed), ended.stderr
-    if changed:
-        assert "TypeError" in ended.stderr or "ValueError" in ended.stderr
+def test_jax_says_the_same_of_shapes(tmp_path: Path) -> None:
+    programs = {"right": SIZES.format(**FITTING)}
+    programs |= {name: SIZES.format(**(FITTING | changed)) for name, changed in UNFIT.items()}
+    errors = errors_of(programs, tmp_path)
+    assert errors.pop("right", "not run") is None
+    assert set(errors.values()) <= {"TypeError", "ValueError"}, errors
+
+
+BINDING = """
+import functools
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def total(x):
+    return lax.psum(x.sum(), "d")
+
+
+def main():
+    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+    x = jnp.arange(8.0)
+    {call}
+
+
+main()
+"""
+
+BOUND = {
+    "pmap": "jax.pmap(total, axis_name='d')(x)",
+    "vmap": "jax.vmap(total, axis_name='d')(x)",
+    "pmap in vmap": "jax.vmap(lambda y: jax.pmap(lambda z: total(y) + z)(x), axis_name='d')(x)",
+    "shard_map": "jax.shard_map(total, mesh=mesh, in_specs=P('d'), out_specs=P())(x)",
+}
+UNBOUND = {
+    "pmap without a name": "jax.pmap(total)(x)",
+    "pmap of another name": "jax.pmap(total, axis_name='e')(x)",
+    "after pmap": "total(jax.pmap(total, axis_name='d')(x))",
+    "vmap without a name": "jax.vmap(total)(x)",
+    "jit": "jax.jit(total)(x)",
+    "shard_map over another axis": (
+        "jax.jit(jax.shard_map(total, mesh=mesh, in_specs=P('t'), out_specs=P(), axis_names={'t'}, check_vma=False))(x)"
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", BOUND)
+def test_axes_that_are_bound_are_not_refused(name: str) -> None:
+    assert judged(BINDING.format(call=BOUND[name])).refusal is None
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", UNBOUND)
+def test_axes_that_nothing_binds_are_refused(name: str) -> None:
+    refusal = judged(BINDING.format(call=UNBOUND[name])).refusal
+    assert refusal is not None
+    bound = {"pmap of another name": "'e'", "shard_map over another axis": "'t'"}.get(name, "none")
+    assert (refusal.code, refusal.message) == (
+        "ST305",
+        f"JAX refuses this call: no axis 'd' is bound here (axes: {bound})",
+    )
+    assert BINDING.splitlines()[refusal.where.place[0] - 1] == '    return lax.psum(x.sum(), "d")'
+
+
+def test_jax_says_the_same_of_axes(tmp_path: Path) -> None:
+    errors = errors_of({name: BINDING.format(call=call) for name, call in (BOUND | UNBOUND).items()}, tmp_path)
+    assert errors == dict.fromkeys(BOUND) | dict.fromkeys(UNBOUND, "NameError")
 
 
 @pytest.mark.once

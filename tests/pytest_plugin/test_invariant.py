@@ -73,7 +73,11 @@ CULPRITS = {
         "*'t'*, result['y'] is off by * of its largest value",
         "reduce: the result is 4 times what one device gives; 4 is the number of devices along t: *done twice*",
     ),
-    "mean": ("*'t'*", "reduce: the result is 0.25 times *; that is one part in 4: *, or is a mean where a sum is *"),
+    "mean": (
+        "*'t'*",
+        "reduce: the result is 0.25 times *; that is one part in 4, the number of devices along t: as where a reduction "
+        "is missing, is a mean where a sum is wanted, or the program divides by that number",
+    ),
     "wrong_axis": (
         "*'d'*",
         "reduce: the result: devices along d hold the same values, *; each holds the sum of the parts: a psum over d *",

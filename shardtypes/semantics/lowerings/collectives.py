@@ -20,6 +20,15 @@ from shardtypes.semantics.simulated import Axis
 _LAX = "jax.lax"
 
 
+class UnboundAxis(NameError):
+    """Raised for a collective over an axis that nothing binds. ``bound`` are those that are."""
+
+    def __init__(self, axis: object, bound: tuple[str, ...]) -> None:
+        super().__init__(f"unbound axis name: {axis}")
+        self.axis = axis
+        self.bound = bound
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """The mesh axes that are bound: by the name that the program gives each, the simulated axis. ``checked`` tells that
@@ -47,14 +56,14 @@ def binding(axes: Mapping[str, Axis], checked: bool = False) -> Iterator[None]:
 
 
 def axes_named(axis_name: Any) -> tuple[Axis, ...]:
-    """The simulated axes of an ``axis_name`` argument, major to minor. Raises NameError as JAX does."""
+    """The simulated axes of an ``axis_name`` argument, major to minor. Raises UnboundAxis as JAX does."""
     names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
     found: list[Axis] = []
     for name in names:
         if isinstance(name, (tuple, list)):
             found.extend(axes_named(name))
         elif name not in _bound.get().axes:
-            raise NameError(f"unbound axis name: {name}")
+            raise UnboundAxis(name, tuple(_bound.get().axes))
         else:
             found.append(_bound.get().axes[name])
     return tuple(found)
