@@ -227,7 +227,7 @@ def differences(
             x, y = _unstacked(x, y, stacked)
         if x.shape != y.shape:
             return Resized(path, x.shape, y.shape)
-        index = _apart(x, y)
+        index = furthest_apart(x, y)
         if index is not None:
             found.append(Difference(path, index, complex(x[index]).real, complex(y[index]).real))
     return found
@@ -239,14 +239,16 @@ def _unstacked(x: Any, y: Any, counts: tuple[int, int]) -> tuple[Any, Any]:
     if x.shape[:1] != (counts[0],) or y.shape[:1] != (counts[1],):
         return x, y
     if x.shape[1:] == y.shape[1:]:
-        alike = all(_apart(row, x[0]) is None for row in x) and all(_apart(row, y[0]) is None for row in y)
+        alike = all(furthest_apart(row, x[0]) is None for row in x) and all(
+            furthest_apart(row, y[0]) is None for row in y
+        )
         if alike or x.dtype.kind not in "fc":
             return x[0], y[0]
         return x.mean(axis=0), y.mean(axis=0)
     return x.reshape(-1, *x.shape[2:]), y.reshape(-1, *y.shape[2:])
 
 
-def _apart(x: Any, y: Any) -> tuple[int, ...] | None:
+def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
     """Where two arrays are furthest apart, if they differ."""
     if x.dtype.kind not in "fc":
         unequal = np.argwhere(x != y)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import (
     Difference,
     Incomparable,
@@ -26,6 +27,7 @@ from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.modules import Where
 from shardlint.evaluation.refusals import Refusal
+from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten, paths_of
 
@@ -76,11 +78,13 @@ class Departure:
 @dataclass(frozen=True)
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
-    not; and where JAX refuses it. ``has_run`` tells that it called mapped functions."""
+    not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it. ``has_run`` tells
+    that it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    unequal: tuple[Unequal, ...] = ()
     refusal: Refusal | None = None
     has_run: bool = field(default=False, compare=False)
 
@@ -116,7 +120,16 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         compared.append(axis)
         if departure is not None:
             found.append(departure)
-    return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons), has_run=True)
+    reported = {departure.axis for departure in found}
+    copies = tuple(one for one in _unequal(program, declared) if one.axis not in reported)
+    return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons), copies, has_run=True)
+
+
+def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:
+    """Results of the program that should be the same on devices along an axis, and are not."""
+    if not replicas.has_unequal(declared) or program.allowance.is_spent:
+        return ()
+    return replicas.unequal(program.run(DEVICES, record=True))
 
 
 def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:

@@ -11,7 +11,7 @@ from shardlint.evaluation.departures import Departure, Judgement, judge
 from shardlint.evaluation.entries import mapping_functions, trials, without_arguments
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.recording import Where
-from shardlint.evaluation.wording import departure_text
+from shardlint.evaluation.wording import departure_text, unequal_text
 from shardlint.found import Found
 from shardlint.project import Project
 from shardlint.rules import rule
@@ -33,6 +33,7 @@ def with_findings(
     for judgement, sizes in _judgements(files, module):
         reasons += judgement.reasons
         extra += [_diagnostic(departure, sizes, files) for departure in judgement.departures]
+        extra += [_of_rule("ST301", unequal_text(one), one.where, files) for one in judgement.unequal]
         if judgement.refusal is not None:
             extra.append(_of_rule(judgement.refusal.code, judgement.refusal.message, judgement.refusal.where, files))
     fresh = _without_repeats(found, extra)
@@ -109,7 +110,7 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
     not one that all devices have alike."""
     certain = tuple(one for one in judgement.departures if one.is_wrong_alone and (one.is_alike or not is_helper))
     refused = () if judgement.refusal is None else (judgement.refusal.message,)
-    return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), refusal=None)
+    return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), unequal=(), refusal=None)
 
 
 def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:

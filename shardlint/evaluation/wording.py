@@ -9,6 +9,7 @@ from shardlint.evaluation.comparison import Difference, Resized
 from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.guards import ITEM
+from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.relation import Relation
 
 _SHORT = (("jax.numpy.", "jnp."), ("jax.lax.", "lax."), ("jax.nn.", "jax.nn."), ("jax.", "jax."))
@@ -28,6 +29,19 @@ def departure_text(departure: Departure, sizes: Mapping[str, int] | None = None)
     return (
         f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}{given}): "
         f"{_cause(departure, axis)}"
+    )
+
+
+def unequal_text(found: Unequal) -> str:
+    """A result that leaves ``shard_map`` as replicated and is not."""
+    index = f"[{', '.join(map(str, found.index))}]" if found.index else ""
+    entry = found.path + index
+    where = f"{found.function}'s result" + (f" {entry}" if entry else "")
+    axis = found.axis
+    return (
+        f"{where} differs between the devices along {axis!r} ({found.first:.6g} and {found.second:.6g}), but out_specs "
+        f"gives it as replicated: call lax.psum(…, {axis!r}) or lax.pmean(…, {axis!r}) first, or name {axis!r} in "
+        "out_specs"
     )
 
 

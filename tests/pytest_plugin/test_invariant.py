@@ -75,8 +75,8 @@ CULPRITS = {
     ),
     "mean": (
         "*'t'*",
-        "reduce: the result is 0.25 times *; that is one part in 4, the number of devices along t: as where a reduction "
-        "is missing, is a mean where a sum is wanted, or the program divides by that number",
+        "reduce: the result is 0.25 times *; that is one part in 4, the number of devices along t: as where a "
+        "reduction is missing, is a mean where a sum is wanted, or the program divides by that number",
     ),
     "wrong_axis": (
         "*'d'*",

@@ -1,0 +1,132 @@
+"""Results that ``out_specs`` gives as replicated, and of which devices hold different values.
+
+JAX proves that there are none where ``check_vma`` is on, and takes the value of some device where it is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardlint.evaluation.comparison import Outcome, furthest_apart
+from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.meshes import Spec
+from shardlint.evaluation.recording import Recorded, Recorder, Where
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.simulated import Simulated
+from shardtypes.semantics.trees import flatten, paths_of
+
+_COLLECTIVES = frozenset({"psum", "pmean", "pmax", "pmin", "psum_scatter", "all_gather", "all_to_all", "ppermute"})
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """A result of a mapped ``function`` that should be the same along an ``axis``: an entry of the array at ``path``,
+    two devices' values of it, and the expression that gave it."""
+
+    axis: str
+    function: str
+    path: str
+    index: tuple[int, ...]
+    first: float
+    second: float
+    where: Where
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The same, with the number of the mapped call and of the array among its results."""
+
+    region: int
+    leaf: int
+    axis: str
+    path: str
+    index: tuple[int, ...]
+    values: tuple[float, float]
+
+
+def has_unequal(run: Outcome) -> bool:
+    """Whether some result is given as replicated and is not."""
+    return next(_unequal(run), None) is not None
+
+
+def unequal(run: Outcome) -> tuple[Unequal, ...]:
+    """The first such result along each axis, of a run that is recorded."""
+    assert run.recorder is not None
+    found: dict[str, Unequal] = {}
+    for one in _unequal(run):
+        if one.axis in found:
+            continue
+        region = run.regions[one.region]
+        leaf = flatten(region.places[0])[0][one.leaf]
+        source = _source(run.recorder, leaf, one.axis)
+        if source is None:
+            continue
+        name = getattr(region.function, "__name__", "the mapped function")
+        found[one.axis] = Unequal(one.axis, name, one.path, one.index, *one.values, source.key[0])
+    return tuple(found.values())
+
+
+def _unequal(run: Outcome) -> Iterator[_Found]:
+    for number, region in enumerate(run.regions):
+        if region.stacked is not None:
+            continue
+        results, wanted = region.places
+        leaves, structure = flatten(results)
+        paths = paths_of(structure)
+        for position, (leaf, spec) in enumerate(zip(leaves, wanted, strict=True)):
+            if not isinstance(leaf, Array) or leaf.value is None:
+                continue
+            for axis in _replicated_axes(region, spec):
+                differing = _differing(leaf.value, axis)
+                if differing is not None:
+                    index, values = differing
+                    yield _Found(number, position, axis, paths[position], index, values)
+
+
+def _replicated_axes(region: Region, spec: Spec | None) -> tuple[str, ...]:
+    """The axes of the region over which a result with this spec is replicated."""
+    mentioned = set() if spec is None else {name for names in spec.axes(len(spec)) for name in names}
+    return tuple(axis for axis in region.split if axis not in mentioned)
+
+
+def _differing(value: Simulated, axis: str) -> tuple[tuple[int, ...], tuple[float, float]] | None:
+    """An entry that devices along an axis have different values of, and two of these; None where they agree."""
+    size = dict(value.axes).get(axis)
+    if size is None:
+        return None
+    devices = value.devices((axis, size))
+    for device in devices[1:]:
+        for one, other in zip(map(np.asarray, devices[0].parts), map(np.asarray, device.parts), strict=True):
+            index = furthest_apart(one, other)
+            if index is not None:
+                return index, (complex(one[index]).real, complex(other[index]).real)
+    return None
+
+
+def _source(recorder: Recorder, leaf: Array, axis: str) -> Recorded | None:
+    """The expression at which a reduction over the axis is missing, or the one that gave the array.
+
+    What differs is followed back as long as it is computed from one value that differs: through sums of parameters and
+    updates to the gradient, to a collective over other axes or to where the gradient comes from.
+    """
+    if len(leaf.sources) != 1:
+        return None
+    (number,) = leaf.sources
+    current = recorder.values[number]
+    while not _is_collective(current):
+        operands = [recorder.values[source] for source in current.sources]
+        differing = [one for one in operands if one.array.value is not None and one.array.value.varies_along(axis)]
+        if len(differing) != 1 or differing[0].key[0].backward:
+            break
+        before = differing[0].array
+        if (before.rank, before.dtype) != (current.array.rank, current.array.dtype):
+            break
+        current = differing[0]
+    return current
+
+
+def _is_collective(value: Recorded) -> bool:
+    return getattr(value.what, "qualname", "").rpartition(".")[2] in _COLLECTIVES

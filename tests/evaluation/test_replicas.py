@@ -1,0 +1,151 @@
+"""What leaves ``shard_map`` as replicated and is not, where ``check_vma`` is off."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.evaluation.test_departures import judged
+from tests.support import run
+
+PROGRAM = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+RATE = 0.1
+
+
+def loss_fn(params, x, y):
+    return jnp.mean(jnp.square(jnp.tanh(x @ params["w"]) + params["b"] - y))
+
+
+def reduced(grads, axes):
+    return {{name: lax.pmean(grad, axes) for name, grad in grads.items()}}
+
+
+def step(params, x, y, key):
+{body}
+
+
+def main():
+    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+    mapped = jax.shard_map(
+        step, mesh=mesh, in_specs=(P(), P(("d", "t")), P(("d", "t")), P()), out_specs={out}, check_vma=False
+    )
+    x = jnp.sin(jnp.arange(48.0)).reshape(16, 3)
+    params = {{"w": jnp.cos(jnp.arange(6.0)).reshape(3, 2), "b": jnp.zeros(2)}}
+    return jax.jit(mapped)(params, x, jnp.ones((16, 2)), jax.random.key(0))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+UPDATE = "    return jax.tree.map(lambda p, g: p - RATE * g, params, grads)"
+GRADS = "    grads = jax.grad(loss_fn)(params, x, y)\n"
+#: The body, the out_specs, the axes along which results differ, and what the finding points at.
+WRONG = {
+    "loss": ("    return loss_fn(params, x, y)", "P()", ("d", "t"), "jnp.mean(jnp.square"),
+    "loss over one axis": ("    return lax.pmean(loss_fn(params, x, y), 'd')", "P()", ("t",), "lax.pmean(loss_fn"),
+    "gradients": (GRADS + UPDATE, "P()", ("d", "t"), "jax.grad"),
+    "gradients over one axis": (GRADS + "    grads = reduced(grads, 'd')\n" + UPDATE, "P()", ("t",), "lax.pmean(grad"),
+    "one leaf": (
+        GRADS + "    grads['w'] = lax.pmean(grads['w'], ('d', 't'))\n" + UPDATE,
+        "P()",
+        ("d", "t"),
+        "jax.grad",
+    ),
+    "steps of a scan": (
+        "    def one(p, _):\n"
+        "        grads = reduced(jax.grad(loss_fn)(p, x, y), 't')\n"
+        "        return jax.tree.map(lambda p, g: p - RATE * g, p, grads), None\n"
+        "    return lax.scan(one, params, length=2)[0]",
+        "P()",
+        ("d",),
+        "",
+    ),
+    "a count": ("    return (x > 0).sum(0)", "P()", ("d", "t"), "(x > 0)"),
+    "a shard that is not named": ("    return {'w': x, 'b': x[0] * 0}", "{'w': P('d'), 'b': P()}", ("t",), ""),
+    "random numbers": (
+        "    key = jax.random.fold_in(key, lax.axis_index('t'))\n    return jax.random.normal(key, (3,))",
+        "P()",
+        ("t",),
+        "jax.random.normal",
+    ),
+}
+RIGHT = {
+    "loss": ("    return lax.pmean(loss_fn(params, x, y), ('d', 't'))", "P()"),
+    "gradients": (GRADS + "    grads = reduced(grads, ('d', 't'))\n" + UPDATE, "P()"),
+    "named": ("    return x", "P(('d', 't'))"),
+    "gathered": ("    return lax.all_gather(x, ('d', 't'), tiled=True).sum(0)", "P()"),
+    "random numbers of one key": ("    return jax.random.normal(key, (3,))", "P()"),
+    "random numbers that are averaged": (
+        "    own = jax.random.fold_in(key, lax.axis_index(('d', 't')))\n"
+        "    keep = jax.random.bernoulli(own, 0.9, x.shape)\n"
+        "    return lax.pmean(loss_fn(params, x * keep, y), ('d', 't'))",
+        "P()",
+    ),
+}
+
+IN_JAX = """
+import json
+import sys
+import jax
+import numpy as np
+
+jax.config.update("jax_num_cpu_devices", 8)
+equal = {}
+for name, text in json.loads(open(sys.argv[1]).read()).items():
+    scope = {"__name__": "program"}
+    exec(compile(text, name, "exec"), scope)
+    shards = {}
+    for leaf in jax.tree.leaves(scope["main"]()):
+        for shard in leaf.addressable_shards:
+            shards.setdefault((id(leaf), str(shard.index)), []).append(np.asarray(shard.data))
+    equal[name] = all(np.allclose(many[0], one) for many in shards.values() for one in many)
+print(json.dumps(equal))
+"""
+
+
+def program(body: str, out: str) -> str:
+    return PROGRAM.format(body=body, out=out)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", WRONG)
+def test_what_differs_is_found_where_a_reduction_is_missing(name: str) -> None:
+    body, out, axes, at = WRONG[name]
+    text = program(body, out)
+    judgement = judged(text)
+    found = {one.axis: one for one in judgement.unequal}
+    found |= {one.axis: one for one in judgement.departures}
+    assert set(found) == set(axes), judgement
+    for one in judgement.unequal:
+        assert one.function == "step"
+        assert one.first != one.second
+        assert at in text.splitlines()[one.where.place[0] - 1]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_the_same_is_not(name: str) -> None:
+    judgement = judged(program(*RIGHT[name]))
+    assert judgement.unequal == ()
+    assert judgement.refusal is None
+    assert judgement.has_run
+
+
+def test_jax_has_the_same_values(tmp_path: Path) -> None:
+    programs = {f"wrong {name}": program(*case[:2]) for name, case in WRONG.items()}
+    programs |= {f"right {name}": program(*case) for name, case in RIGHT.items()}
+    (tmp_path / "programs.json").write_text(json.dumps(programs))
+    (tmp_path / "runs.py").write_text(IN_JAX)
+    ended = run([sys.executable, tmp_path / "runs.py", tmp_path / "programs.json"])
+    assert ended.returncode == 0, ended.stderr
+    equal = json.loads(ended.stdout.splitlines()[-1])
+    assert equal == {name: name.startswith("right") for name in programs}
