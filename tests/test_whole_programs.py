@@ -167,7 +167,11 @@ def results() -> Results:
     changes = [Change(name, "kind", f"What {name} does.", ()) for name in ("loud", "silent", "second", "slow", "ended")]
     program = Program("model", BEFORE, tuple(changes))
     outcomes = ["raises", "differs", "differs", "slow", "differs"]
-    mistakes = [Mistake(program, c, Outcome(o, "", "", "")) for c, o in zip(changes, outcomes, strict=True)]
+    alone = {"silent": "agrees", "second": "differs"}
+    mistakes = [
+        Mistake(program, change, Outcome(outcome, "", "", "", alone.get(change.name, "")))
+        for change, outcome in zip(changes, outcomes, strict=True)
+    ]
     said = {
         "loud": Catch(False, True, True, ("ST301 a", "ST302 b", "ST302 c")),
         "silent": Catch(True, True, True, ("ST302 b",)),
@@ -188,9 +192,12 @@ def test_the_tables_count() -> None:
     assert lines[0].startswith(
         "**4 mistakes that are wrong on eight devices**, in 1 programs: JAX raises for 1, 3 give"
     )
-    assert "| shardlint | 1 (25.0%) | 2 (50.0%) | 2 (50.0%) | 1 (100.0%) | 1 (33.3%) | 1 (100.0%) | 1 |" in lines
-    assert "| peer | 0 (0.0%) | 0 (0.0%) | 1 (25.0%) | 1 (100.0%) | 0 (0.0%) | 0 (0.0%) | 0 |" in lines
-    assert "| JAX itself, on eight devices | – | – | 1 (25.0%) | 1 (100.0%) | 0 (0.0%) | 0 (0.0%) | 0 |" in lines
+    assert "1 of these give other numbers on a mesh of one device, too; 3 are wrong by the mesh." in lines[0]
+    shares = ["1 (25.0%)", "2 (50.0%)", "2 (50.0%)", "2 (66.7%)", "1 (100.0%)", "1 (33.3%)", "1 (100.0%)"]
+    assert f"| shardlint | {' | '.join(shares)} | 1 |" in lines
+    shares = ["0 (0.0%)", "0 (0.0%)", "1 (25.0%)", "1 (33.3%)", "1 (100.0%)", "0 (0.0%)", "0 (0.0%)"]
+    assert f"| peer | {' | '.join(shares)} | 0 |" in lines
+    assert f"| JAX itself, on eight devices | – | – | {' | '.join(shares[2:])} | 0 |" in lines
     assert "shardlint was ended for taking too long at model: ended." in lines
     assert "| `model` | 4 | 1 | 2 | 2 | 1 | 1 | 1 | 1 | 1 |" in lines
     assert lines[-4:] == [
@@ -278,6 +285,7 @@ def reference():
 def test_programs_run_on_eight_devices() -> None:
     changes = {
         "sum": (Edit("lax.pmean", "lax.psum"),),
+        "twice": (Edit("jnp.mean(x), ", "2 * jnp.mean(x), "),),
         "name": (Edit("lax.pmean", "lax.pmeans"),),
         "whole": (Edit('in_specs=P("d")', "in_specs=P()"),),
     }
@@ -286,8 +294,13 @@ def test_programs_run_on_eight_devices() -> None:
     assert {name: outcome.outcome for name, outcome in found.items()} == {
         ORIGINAL: "agrees",
         "sum": "differs",
+        "twice": "differs",
         "name": "raises",
         "whole": "slow",
+    }
+    assert {name: outcome.alone for name, outcome in found.items() if outcome.alone} == {
+        "sum": "agrees",
+        "twice": "differs",
     }
     assert found["sum"].detail == "by 52.5 in ['mean']"
     assert found["name"].detail == "AttributeError: module 'jax.lax' has no attribute 'pmeans'"

@@ -60,18 +60,21 @@ def markdown(results: Results) -> str:
 def _tools(results: Results) -> Iterator[str]:
     wrong, raised, slow = results.wrong(), results.of(None, "raises"), results.of(None, "slow")
     silent = results.of(None, "differs", "hangs")
+    everywhere = [mistake for mistake in silent if mistake.outcome.alone == "differs"]
+    meshes = [mistake for mistake in wrong if mistake not in everywhere]
     yield (
         f"**{len(wrong)} mistakes that are wrong on eight devices**, in {len(results.programs)} programs: JAX raises"
-        f" for {len(raised)}, {len(silent)} give other numbers in silence. {len(slow)} more are only slower,"
+        f" for {len(raised)}, {len(silent)} give other numbers in silence. {len(everywhere)} of these give other"
+        f" numbers on a mesh of one device, too; {len(meshes)} are wrong by the mesh. {len(slow)} more are only slower,"
         f" {len(results.of(None, 'agrees'))} make no difference there."
     )
     yield ""
     yield (
-        "| tool | in place | in place, near, or named | found at all | of those that JAX raises for"
-        " | of the silent ones | of the slow ones | findings on the correct programs |"
+        "| tool | in place | in place, near, or named | found at all | of those that are wrong by the mesh"
+        " | of those that JAX raises for | of the silent ones | of the slow ones | findings on the correct programs |"
     )
-    yield "|---|---|---|---|---|---|---|---|"
-    groups = (wrong, raised, silent, slow)
+    yield "|---|---|---|---|---|---|---|---|---|"
+    groups = (wrong, meshes, raised, silent, slow)
     for tool, caught in results.catches.items():
         place = {key for key, one in caught.items() if one.place}
         near = {key for key, one in caught.items() if one.near}

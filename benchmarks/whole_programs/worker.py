@@ -1,7 +1,8 @@
-"""One program on eight devices: ``python -m benchmarks.whole_programs.worker PROGRAM REFERENCE ANSWER``.
+"""One program on eight devices: ``python -m benchmarks.whole_programs.worker PROGRAM REFERENCE ANSWER [alone]``.
 
 REFERENCE is a file with the numbers that the correct program gets on one device. If it is missing, they are computed by
-PROGRAM's own ``reference()`` and kept there. ANSWER is where the outcome is written, as JSON.
+PROGRAM's own ``reference()`` and kept there. ANSWER is where the outcome is written, as JSON. With ``alone`` every mesh
+that the program makes has one device, and all its axes the size one.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _LONGEST = 200
 Numbers = dict[str, np.ndarray]
 
 
-def main(program: Path, reference: Path, answer: Path) -> None:
+def main(program: Path, reference: Path, answer: Path, alone: bool = False) -> None:
     """Run the program and write what came of it."""
+    if alone:
+        _make_meshes_of_one_device()
     # Whatever the program raises is the outcome.
     try:
         module = _load(program)
@@ -38,6 +41,23 @@ def main(program: Path, reference: Path, answer: Path) -> None:
             np.savez(reference, **numbers)
         outcome, detail = compare(found, dict(np.load(reference)))
     answer.write_text(json.dumps({"outcome": outcome, "detail": detail}))
+
+
+def _make_meshes_of_one_device() -> None:
+    class OneDevice(jax.sharding.Mesh):
+        def __new__(cls, devices: Any, axis_names: Any, **options: Any) -> Any:
+            return jax.sharding.Mesh.__new__(jax.sharding.Mesh, first(axis_names), axis_names, **options)
+
+    def first(axis_names: Any) -> np.ndarray:
+        count = 1 if isinstance(axis_names, str) else len(axis_names)
+        return np.array(jax.devices()[:1]).reshape((1,) * count)
+
+    def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> Any:
+        return made(tuple(1 for _ in axis_shapes), axis_names, devices=jax.devices()[:1], **options)
+
+    made = jax.make_mesh
+    jax.make_mesh = make_mesh
+    jax.sharding.Mesh = OneDevice  # type: ignore[misc]
 
 
 def _load(path: Path) -> types.ModuleType:
@@ -76,4 +96,4 @@ def compare(found: Numbers, wanted: Numbers) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(*map(Path, sys.argv[1:4]), alone="alone" in sys.argv[4:])
