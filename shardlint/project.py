@@ -327,6 +327,7 @@ def canonical(qualname: str) -> str:
 _PREFIXES = (
     ("jax.experimental.shard_map.shard_map", "jax.shard_map"),
     ("equinox.filter_shard_map", "jax.shard_map"),
+    ("equinox.filter_shard", "jax.lax.with_sharding_constraint"),
     ("jax.experimental.pjit.pjit", "jax.jit"),
     ("jax.interpreters.pxla.PartitionSpec", "jax.sharding.PartitionSpec"),
     ("jax.experimental.PartitionSpec", "jax.sharding.PartitionSpec"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shardlint.engine import containers, lists
-from shardlint.engine.plain import MAX_ITEMS, element, iterate
+from shardlint.engine import containers, lists, tree_paths
+from shardlint.engine.plain import MAX_ITEMS, element, iterate, plain_key
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -144,6 +144,12 @@ def _int(args: list[Value]) -> Value:
     return held if isinstance(held, IntValue) else IntValue(None)
 
 
+def _str(args: list[Value]) -> Value:
+    key = plain_key(args[0])
+    text = str(key) if isinstance(key, (str, int)) else tree_paths.text(args[0])
+    return StringValue() if text is None else Literal(text)
+
+
 _HANDLERS: dict[str, Callable[[list[Value]], Value | None]] = {
     "len": _length,
     "range": _range,
@@ -160,5 +166,5 @@ _HANDLERS: dict[str, Callable[[list[Value]], Value | None]] = {
     "int": _int,
     "float": lambda args: ScalarValue("float"),
     "bool": lambda args: ScalarValue("bool"),
-    "str": lambda args: StringValue(),
+    "str": _str,
 }

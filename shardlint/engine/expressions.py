@@ -17,6 +17,7 @@ from shardlint.engine import (
     sharding,
     training,
     tree_functions,
+    tree_paths,
 )
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
@@ -193,6 +194,8 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
         case WrappedValue() if (rule := custom_rules.attribute(value, name)) is not None:
             return rule
         case WrappedValue() if (part := tree_functions.attribute(value, name)) is not None:
+            return part
+        case WrappedValue() if (part := tree_paths.attribute(value, name)) is not None:
             return part
         case _:
             try:
@@ -372,7 +375,12 @@ def defaults(it: Interpreter, frame: Frame, params: tuple[ir.Param, ...]) -> dic
 
 
 def _format(parts: list[Value]) -> Value:
-    texts = [plain_key(part) for part in parts]
-    if all(isinstance(text, (str, int)) for text in texts):
-        return Literal("".join(map(str, texts)))
-    return StringValue()
+    texts = [_text(part) for part in parts]
+    known = [text for text in texts if text is not None]
+    return Literal("".join(known)) if len(known) == len(texts) else StringValue()
+
+
+def _text(part: Value) -> str | None:
+    """What an f-string shows of a value, where that is known."""
+    key = plain_key(part)
+    return str(key) if isinstance(key, (str, int)) else tree_paths.text(part)

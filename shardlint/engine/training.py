@@ -14,7 +14,9 @@ from shardlint.values import (
     FunctionValue,
     InstanceValue,
     Literal,
+    MaybeValue,
     PartialValue,
+    ScalarValue,
     SequenceValue,
     Unknown,
     Value,
@@ -58,6 +60,9 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
             return _stepped(args[0], kwargs)
         case (("equinox.partition" | "equinox.filter"), 2) if not kwargs:
             return _halves(qualname, args)
+        case _, 1 if qualname in _ARRAYS and not kwargs:
+            verdict = _is_array(args[0], qualname)
+            return ScalarValue("bool") if verdict is None else Literal(verdict)
         case "equinox.combine", 2 if not kwargs:
             return _combined(args[0], args[1])
         case "equinox.tree_at", 3 if not kwargs:
@@ -117,20 +122,24 @@ def _shapes(tree: Value) -> Value:
     )
 
 
+def _is_array(leaf: Value, asked: str) -> bool | None:
+    """What ``is_array`` and ``is_inexact_array`` of equinox say of a leaf; None where that is not known."""
+    if not isinstance(leaf, ArrayValue) or leaf.numpy:
+        return None if isinstance(leaf, (ArrayValue, Unknown, MaybeValue)) else False
+    if asked.endswith("inexact_array") and leaf.dtype != "floating":
+        return dtypes.is_kind(leaf.dtype, "floating", "complex")
+    return True
+
+
 def _halves(qualname: str, args: Sequence[Value]) -> Value | None:
     """The arrays of a tree, and what is left; what is in the other half is None."""
     if not (isinstance(args[1], ExternalValue) and args[1].qualname in _ARRAYS):
         return None
-    inexact = args[1].qualname.endswith("inexact_array")
-
-    def is_array(leaf: Value) -> bool | None:
-        if not isinstance(leaf, ArrayValue) or leaf.numpy:
-            return None if isinstance(leaf, (ArrayValue, Unknown)) else False
-        return dtypes.is_kind(leaf.dtype, "floating", "complex") if inexact and leaf.dtype != "floating" else True
+    asked = args[1].qualname
 
     def half(wanted: bool) -> Value:
         def kept(leaf: Value) -> Value:
-            verdict = is_array(leaf)
+            verdict = _is_array(leaf, asked)
             return Unknown("an array or not") if verdict is None else leaf if verdict is wanted else Literal(None)
 
         return map_leaves(args[0], kept)

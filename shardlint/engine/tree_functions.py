@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from shardlint.engine import containers
+from shardlint.engine import containers, tree_paths
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import constant
 from shardlint.engine.sharding.manual_leaves import STRUCTURE, known, unflattened
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 _PREFIXES = ("jax.tree.", "jax.tree_util.tree_")
-_PATH = Unknown("where a leaf is")
 
 
 def call(
@@ -25,6 +24,9 @@ def call(
     """The result; None for any other function, and where the ops know enough."""
     from shardlint.engine.calls import call as call_value
 
+    written = tree_paths.call(qualname, args, kwargs)
+    if written is not None:
+        return written
     prefix = next((one for one in _PREFIXES if qualname.startswith(one)), None)
     if prefix is None or kwargs or not args:
         return None
@@ -32,9 +34,13 @@ def call(
     match name, len(args):
         case "map", _ if len(args) > 1 and holds_instance(args[1]):
             return mapped(lambda leaves: call_value(it, frame, args[0], leaves, {}, at), args[1], list(args[2:]))
-        case "map_with_path", _ if len(args) > 1 and known(args[1]) is not None:
-            func = PartialValue(args[0], (_PATH,))
-            return mapped(lambda leaves: call_value(it, frame, func, leaves, {}, at), args[1], list(args[2:]))
+        case "map_with_path", _ if len(args) > 1 and (holds_instance(args[1]) or known(args[1]) is not None):
+            rest = [tree_paths.of_leaves(args[1]), *args[2:]]
+            return mapped(
+                lambda leaves: call_value(it, frame, args[0], [leaves[1], leaves[0], *leaves[2:]], {}, at),
+                args[1],
+                rest,
+            )
         case "structure", 1:
             return _structure(args[0])
         case "unflatten", 2 if isinstance(args[0], WrappedValue) and args[0].kind == STRUCTURE:
@@ -50,7 +56,8 @@ def _leaves(it: Interpreter, frame: Frame, name: str, args: Sequence[Value], at:
     if found is None:
         return None
     listed = SequenceValue(tuple(found), "list")
-    pairs = SequenceValue(tuple(SequenceValue((_PATH, leaf)) for leaf in found), "list")
+    paths = tree_paths.listed(args[place])
+    pairs = SequenceValue(tuple(map(SequenceValue, zip(paths, found, strict=True))), "list")
     match name, len(args):
         case "leaves", 1:
             return listed

@@ -102,6 +102,17 @@ def children(value: Value) -> list[tuple[object, Value]] | None:
             return None
 
 
+def ordered(tree: Value) -> list[tuple[object, Value]] | None:
+    """The parts of a node in JAX's order; None for a leaf, and where the order is not known."""
+    parts = children(tree)
+    if isinstance(tree, DictValue) and parts is not None:
+        try:
+            return sorted(parts, key=lambda part: part[0])  # type: ignore[arg-type, return-value]  # as JAX does
+        except TypeError:
+            return None
+    return parts
+
+
 def rebuilt(value: Value, parts: list[tuple[object, Value]]) -> Value:
     """The node with other parts."""
     match value:

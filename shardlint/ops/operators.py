@@ -308,6 +308,8 @@ def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
 
 def _contains(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
     items: list[Value]
+    if isinstance(left, Literal) and isinstance(left.value, str) and isinstance(right, Literal):
+        return (left.value in right.value) == (op == "in") if isinstance(right.value, str) else None
     if isinstance(right, SequenceValue):
         items = list(right.items)
     elif isinstance(right, DictValue):

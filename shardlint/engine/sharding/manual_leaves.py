@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join, join_all
 from shardlint.engine.plain import operand
-from shardlint.engine.trees import children, is_leaf, rebuilt
+from shardlint.engine.trees import children, is_leaf, ordered, rebuilt
 from shardlint.ops.registry import is_none
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
-    DictValue,
     SequenceValue,
     Unknown,
     Value,
@@ -72,7 +71,7 @@ def of_library(it: Interpreter, frame: Frame, qualname: str, args: Sequence[Valu
 
 def known(tree: Value) -> list[Value] | None:
     """The leaves in JAX's order; None where the structure is not known."""
-    parts = _ordered(tree)
+    parts = ordered(tree)
     if parts is None:
         return [tree] if is_leaf(tree) else None
     found: list[Value] = []
@@ -82,16 +81,6 @@ def known(tree: Value) -> list[Value] | None:
             return None
         found += inner
     return found
-
-
-def _ordered(tree: Value) -> list[tuple[object, Value]] | None:
-    parts = children(tree)
-    if isinstance(tree, DictValue) and parts is not None:
-        try:
-            return sorted(parts, key=lambda part: part[0])  # type: ignore[arg-type, return-value]  # as JAX does
-        except TypeError:
-            return None
-    return parts
 
 
 def alike(tree: Value) -> Value | None:
@@ -138,7 +127,7 @@ def unflattened(tree: Value, leaves: Value) -> Value:
 
 
 def _filled(tree: Value, following: Callable[[], Value]) -> Value:
-    parts = _ordered(tree)
+    parts = ordered(tree)
     if parts is None:
         return following()
     made = {key: _filled(item, following) for key, item in parts}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shardlint.axis_set import EVERY_AXIS
+from shardlint.engine import tree_paths
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import operand
 from shardlint.engine.sharding import manual_leaves
@@ -19,7 +20,6 @@ from shardlint.values import (
     Dimension,
     InstanceValue,
     Note,
-    PartialValue,
     SequenceValue,
     Unknown,
     Value,
@@ -35,6 +35,8 @@ def call(
     it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
 ) -> Value | None:
     """``jax.tree.map`` and its like, of trees that hold instances or lie alike; None for any other call."""
+    from shardlint.engine.calls import call as call_function
+
     if it.view is None:
         return None
     prefix = next((one for one in _TREE if qualname.startswith(one)), None)
@@ -51,27 +53,33 @@ def call(
     asks = not is_none(kwargs.get("is_leaf", NONE))
     if asks and not _is_alike(trees[0]):
         return None  # the function decides where leaves are
-    before = [Unknown("where a leaf is")] if name == "map_with_path" else []
-    return _map(it, frame, PartialValue(args[0], tuple(before)) if before else args[0], trees[0], trees[1:], at, asks)
+    func = args[0]
+    if name == "map_with_path":
+        paths = tree_paths.of_leaves(trees[0])
+        return _map(
+            lambda leaves: call_function(it, frame, func, [leaves[1], leaves[0], *leaves[2:]], {}, at),
+            trees[0],
+            [paths, *trees[1:]],
+            asks,
+        )
+    return _map(lambda leaves: call_function(it, frame, func, leaves, {}, at), trees[0], trees[1:], asks)
 
 
 def _is_alike(tree: Value) -> bool:
     return isinstance(tree, Unknown) and tree.leaf is not None
 
 
-def _map(it: Interpreter, frame: Frame, func: Value, tree: Value, rest: list[Value], at: int, asks: bool) -> Value:
+def _map(call: Callable[[list[Value]], Value], tree: Value, rest: list[Value], asks: bool) -> Value:
     """``asks`` tells that leaves may be something else than arrays."""
-    from shardlint.engine.calls import call as call_function
-
     parts = children(tree)
     if parts is None:
         if any(_is_alike(one) for one in (tree, *rest)):
             given = [one if asks else operand(one) for one in (tree, *rest)]
-            result = operand(call_function(it, frame, func, given, {}, at))
+            result = operand(call(given))
             return Unknown("a mapped tree", leaf=result if isinstance(result, ArrayValue) else None)
         if not is_leaf(tree):
             return Unknown("maps a tree of unknown structure")
-        return call_function(it, frame, func, [tree, *rest], {}, at)
+        return call([tree, *rest])
     others = [children(other) for other in rest]
     if any(other is None or len(other) != len(parts) for other in others):
         return Unknown("maps trees of unknown structure")
@@ -80,7 +88,7 @@ def _map(it: Interpreter, frame: Frame, func: Value, tree: Value, rest: list[Val
     for key, item in parts:
         if any(key not in row for row in rows):
             return Unknown("maps trees of unknown structure")
-        made.append((key, _map(it, frame, func, item, [row[key] for row in rows], at, asks)))
+        made.append((key, _map(call, item, [row[key] for row in rows], asks)))
     return rebuilt(tree, made)
 
 
