@@ -8,6 +8,8 @@ from hypothesis import settings
 
 # No accelerator is needed, and looking for one takes seconds.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# What is compiled here runs once: XLA takes longer to optimize it than the device to run it.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 # The machines that run this are shared and slow: time limits per example only make tests flicker.
 settings.register_profile("default", max_examples=50, deadline=None)
