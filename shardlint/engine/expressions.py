@@ -232,7 +232,9 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         receiver = operand(receiver)
     if isinstance(receiver, Unknown):
         key = index.value if isinstance(index, Literal) else None
-        return _part(receiver, key) if isinstance(key, str) else replace(receiver, lead=None, names=None)
+        if isinstance(key, str):
+            return _part(receiver, key)
+        return replace(receiver, leaf=_entry(it, receiver.leaf), lead=None, names=None)
     if isinstance(receiver, DictValue) and isinstance(index, Literal):
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:
@@ -244,6 +246,14 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         if isinstance(receiver, SequenceValue) and not (isinstance(expr.obj, ir.Attr) and expr.obj.name == "shape"):
             return Unknown("an index out of range")  # of a list or tuple that is no shape: not our business
         return it.op_error(frame, error, expr.at)
+
+
+def _entry(it: Interpreter, leaf: ArrayValue | None) -> ArrayValue | None:
+    """What holds of ``x[0]``, where x is a tree of such leaves or an array."""
+    if leaf is None or it.view is None or it.view.transposes is not False:
+        return leaf
+    # Of an array that is split, devices may have been given copies, one after another.
+    return replace(leaf, unclear=leaf.unclear.plus(leaf.varying))
 
 
 def _sequence(it: Interpreter, frame: Frame, kind: str, items: tuple[ir.Expr, ...]) -> Value:

@@ -13,7 +13,7 @@ from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.wording import departure_text, unequal_text
 from shardlint.found import Found
-from shardlint.project import Project
+from shardlint.project import Project, is_library
 from shardlint.rules import rule
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
@@ -60,7 +60,7 @@ class _Files:
         project = self.project
         full = project.links.get(importer, {}).get(name, name)
         project.read.update({("links", importer), ("module", full)})
-        if full not in project.modules or full not in self.sources:
+        if full not in project.modules or full not in self.sources or is_library(full):
             return None
         return full, project.modules[full].path, self.text(full)
 
@@ -109,8 +109,9 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
     so that nothing is said of what JAX refuses for them. A helper may leave it to its caller to complete a result, but
     not one that all devices have alike."""
     certain = tuple(one for one in judgement.departures if one.is_wrong_alone and (one.is_alike or not is_helper))
+    unequal = () if is_helper else tuple(one for one in judgement.unequal if not one.selects)
     refused = () if judgement.refusal is None else (judgement.refusal.message,)
-    return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), unequal=(), refusal=None)
+    return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), unequal=unequal, refusal=None)
 
 
 def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:

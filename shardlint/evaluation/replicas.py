@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shardlint.evaluation.comparison import Outcome, furthest_apart
+from shardlint.evaluation.guards import ITEM
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Spec
 from shardlint.evaluation.recording import Recorded, Recorder, Where
@@ -24,7 +25,8 @@ _COLLECTIVES = frozenset({"psum", "pmean", "pmax", "pmin", "psum_scatter", "all_
 @dataclass(frozen=True)
 class Unequal:
     """A result of a mapped ``function`` that should be the same along an ``axis``: an entry of the array at ``path``,
-    two devices' values of it, and the expression that gave it."""
+    two devices' values of it, and the expression that gave it. ``selects`` tells that it comes from an entry that was
+    indexed out of a value which differs: devices may be given the same, one after another."""
 
     axis: str
     function: str
@@ -33,6 +35,7 @@ class Unequal:
     first: float
     second: float
     where: Where
+    selects: bool
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
         if source is None:
             continue
         name = getattr(region.function, "__name__", "the mapped function")
-        found[one.axis] = Unequal(one.axis, name, one.path, one.index, *one.values, source.key[0])
+        selects = _selects(run.recorder, leaf, one.axis)
+        found[one.axis] = Unequal(one.axis, name, one.path, one.index, *one.values, source.key[0], selects)
     return tuple(found.values())
 
 
@@ -118,15 +122,42 @@ def _source(recorder: Recorder, leaf: Array, axis: str) -> Recorded | None:
     current = recorder.values[number]
     while not _is_collective(current):
         operands = [recorder.values[source] for source in current.sources]
-        differing = [one for one in operands if one.array.value is not None and one.array.value.varies_along(axis)]
+        differing = [one for one in operands if _differs(one, axis)]
         if len(differing) != 1 or differing[0].key[0].backward:
             break
         before = differing[0].array
-        if (before.rank, before.dtype) != (current.array.rank, current.array.dtype):
+        if (before.rank, before.dtype) != (current.array.rank, current.array.dtype) or _is_sharded(before, axis):
             break
         current = differing[0]
     return current
 
 
+def _is_sharded(array: Array, axis: str) -> bool:
+    """Whether a dimension of the array is sharded over the axis, as far as that is known."""
+    relation = None if array.relations is None else array.relations[axis]
+    return relation is not None and relation.kind == "split"
+
+
 def _is_collective(value: Recorded) -> bool:
     return getattr(value.what, "qualname", "").rpartition(".")[2] in _COLLECTIVES
+
+
+def _selects(recorder: Recorder, leaf: Array, axis: str) -> bool:
+    """Whether an entry is indexed out of something that differs along the axis, on the way to the array."""
+    seen: set[int] = set()
+    waiting = list(leaf.sources)
+    while waiting:
+        number = waiting.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        current = recorder.values[number]
+        differing = [one for one in map(recorder.values.__getitem__, current.sources) if _differs(one, axis)]
+        if current.what == ITEM and any(one.array.rank > current.array.rank for one in differing):
+            return True
+        waiting += [one.number for one in differing]
+    return False
+
+
+def _differs(value: Recorded, axis: str) -> bool:
+    return value.array.value is not None and value.array.value.varies_along(axis)

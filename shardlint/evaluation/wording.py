@@ -40,8 +40,8 @@ def unequal_text(found: Unequal) -> str:
     axis = found.axis
     return (
         f"{where} differs between the devices along {axis!r} ({found.first:.6g} and {found.second:.6g}), but out_specs "
-        f"gives it as replicated: call lax.psum(…, {axis!r}) or lax.pmean(…, {axis!r}) first, or name {axis!r} in "
-        "out_specs"
+        f"gives it as replicated: reduce or gather it over {axis!r} first (lax.psum, lax.pmean, lax.all_gather), or "
+        f"name {axis!r} in out_specs"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shardlint.cli import main
 from tests.evaluation.test_departures import judged
 from tests.support import run
 
@@ -149,3 +150,46 @@ def test_jax_has_the_same_values(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     equal = json.loads(ended.stdout.splitlines()[-1])
     assert equal == {name: name.startswith("right") for name in programs}
+
+
+ALONE = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+
+def f(x{of_x}, w{of_w}):
+    def local(x, w):
+        y = x @ w
+        return {result}
+
+    return jax.shard_map(local, mesh=mesh, in_specs=(P(), P(None, "t")), out_specs=P(), check_vma=False)(x, w)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("annotated", [True, False], ids=["annotated", "bare"])
+@pytest.mark.parametrize(
+    ("result", "is_right"),
+    [
+        ("jnp.diff(y, axis=1)", False),
+        ("jnp.sort(y, axis=1)", False),
+        ("jnp.diff(lax.all_gather(y, 't', axis=1, tiled=True), axis=1)", True),
+        ("lax.psum(y.sum(1), 't')", True),
+        ("y[:, 0]", True),  # copies may have been given, one after another
+    ],
+)
+def test_a_function_that_nothing_calls(
+    result: str, is_right: bool, annotated: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {"of_x": ": 'f32[\"B M\"]'", "of_w": ": 'f32[\"M F\"]'"} if annotated else {"of_x": "", "of_w": ""}
+    text = ALONE.format(result=result, **said)
+    path = tmp_path / "functions.py"
+    path.write_text(text.replace("import jax\n", "import jax\nfrom shardtypes import f32\n", 1))
+    main([str(path), "--no-cache", "--format", "concise"])
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith(str(path))]
+    assert (found == []) == is_right, found
+    assert all(" ST301 " in line or " ST302 " in line or " ST316 " in line for line in found)

@@ -61,6 +61,9 @@ class Op:
 Rule: TypeAlias = Callable[[Op, ArrayValue, "list[Origin]"], ArrayValue]
 Explain: TypeAlias = Callable[[Op, OpError], "OpError | None"]
 
+INDEX = "index"
+"""The name under which ``x[…]`` is registered: Python's operator has no qualified name."""
+
 SHARDING: dict[str, Rule] = {}
 EXPLAIN: dict[str, Explain] = {}
 
@@ -120,10 +123,22 @@ def _unranked(found: Rule) -> Rule:
 
     def either(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         result, other = found(op, out, origins), computed(op, out, origins)
+        if may_pick_a_copy(op):
+            return result
         more = result.unclear | other.unclear == result.unclear != other.unclear
         return other if more and not result.pending else result
 
     return either
+
+
+def may_pick_a_copy(op: Op) -> bool:
+    """Whether this is ``x[…]`` of one entry where JAX does not track what varies: of a dimension that is split, devices
+    may have been given copies, one after another."""
+    if op.call.qualname != INDEX or op.view.transposes is not False:
+        return False
+    index = op.call.get("index")
+    items = index.items if isinstance(index, SequenceValue) and index.kind == "tuple" else (index,)
+    return any(isinstance(item, IntValue) for item in items)
 
 
 def unknown(value: ArrayValue) -> ArrayValue:

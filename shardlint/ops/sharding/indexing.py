@@ -8,7 +8,7 @@ from dataclasses import replace
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import NONE, is_none, static_int
-from shardlint.ops.sharding.base import Op, names, rule, unknown
+from shardlint.ops.sharding.base import INDEX, Op, may_pick_a_copy, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
 from shardlint.ops.sharding.origins import Origin
@@ -16,9 +16,6 @@ from shardlint.ops.sharding.state import HOT, LOCAL, ZERO, Axes, choosing, marks
 from shardlint.ops.sharding.structure import followed, rearranged
 from shardlint.ops.sharding.updating import index_axes, is_full
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, SliceValue, Value
-
-INDEX = "index"
-"""The name under which ``x[…]`` is registered: Python's operator has no qualified name."""
 
 
 def indexed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -62,7 +59,8 @@ def _partly(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
             axes.append(() if dim.size == ONE or not cut else None)
     chosen = frozenset((axis, mark) for axis, mark in source.marks if mark == "chosen")
     result = combined(op, out, axes, "linear", [source])
-    return replace(result, marks=result.marks | chosen)
+    result = replace(result, marks=result.marks | chosen)
+    return replace(result, unclear=result.unclear.plus(cut)) if may_pick_a_copy(op) else result
 
 
 def _looked_up(
