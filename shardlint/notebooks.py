@@ -248,7 +248,8 @@ def _is_meant_to_fail(cell: Mapping[str, Any]) -> bool:
 
 
 def _forgetting(cell: str) -> str:
-    """Lines in place of a cell that cannot be read, or that fails: every name in it stands for something unknown afterwards."""
+    """Lines in place of a cell that cannot be read, or that fails: every name in it stands for something
+    unknown afterwards."""
     parts = (found["before"] or found["after"] or "" for found in _BOUND.finditer(cell))
     words = (name for part in parts for name in _WORD.findall(part))
     names = dict.fromkeys(name for name in words if not keyword.iskeyword(name))

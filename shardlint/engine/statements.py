@@ -338,7 +338,7 @@ def _try(it: Interpreter, frame: Frame, node: ir.Try) -> bool:
 
 
 def _discarded(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
-    """``x.at[i].set(v)`` gives a new array; as a statement it does nothing. ``x.resize(shape)`` changes NumPy's array."""
+    """``x.at[i].set(v)`` gives a new array; as a statement it does nothing. ``x.resize(shape)`` changes x."""
     match expr:
         case ir.Call(func=ir.Attr(obj=base, name="resize")):
             value = evaluate(it, frame, base)

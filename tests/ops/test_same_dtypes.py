@@ -162,4 +162,5 @@ def test_the_message_is_word_for_word(program: str) -> None:
 def test_several_operands_have_dtypes_of_their_own() -> None:
     start = "def f(x: f32['4'], i: i32['4']):\n    return lax.reduce_window((x, i), "
     (event,) = found(f"{start}(0.0, 0.0), lambda a, b: a, (2,), (2,), 'VALID')\n")
-    assert event.message.startswith("lax.reduce_window: operand[1] is int32, init_value[1] is a Python number of float32")
+    wanted = "lax.reduce_window: operand[1] is int32, init_value[1] is a Python number of float32"
+    assert event.message.startswith(wanted)
