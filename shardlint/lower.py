@@ -155,7 +155,8 @@ class _Lowering(Expressions):
         return ir.AugAssign(at, op, self.expression(node.target), self.expression(node.value))
 
     def expr(self, node: cst.Expr) -> ir.Stmt:
-        return ir.ExprStmt(self.at(node), self.expression(node.value))
+        at = self.at(node)
+        return ir.ExprStmt(at, ir.Opaque(at, "a stub") if self.is_stub else self.expression(node.value))
 
     def return_(self, node: cst.Return) -> ir.Stmt:
         return ir.Return(self.at(node), self.expression(node.value) if node.value else None)

@@ -111,6 +111,8 @@ def read(source: bytes, path: str) -> Notebook:
             message = messages.syntax(error.msg)
             broken.append(UnparsableFile(path, line + (error.lineno or 1) - 1, max(1, error.offset or 1), message))
             bridged = _forgetting(bridged)
+        elif _is_meant_to_fail(cell):
+            bridged = _forgetting(bridged)
         starts.append(line)
         numbers.append(number)
         parts.append(bridged)
@@ -238,8 +240,16 @@ def _error(cell: str) -> SyntaxError | None:
     return None
 
 
+def _is_meant_to_fail(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell has the tag with which a notebook goes on where an error is what is shown."""
+    metadata = cell.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    return isinstance(tags, list) and "raises-exception" in tags
+
+
 def _forgetting(cell: str) -> str:
-    """Lines in place of a cell that cannot be read: every name in it stands for something unknown afterwards."""
+    """Lines in place of a cell that cannot be read, or that fails: every name in it stands for something
+    unknown afterwards."""
     parts = (found["before"] or found["after"] or "" for found in _BOUND.finditer(cell))
     words = (name for part in parts for name in _WORD.findall(part))
     names = dict.fromkeys(name for name in words if not keyword.iskeyword(name))

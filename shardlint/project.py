@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from shardlint import ir
+from shardlint.changes import changed_by_functions
 from shardlint.made_axes import MadeAxes
 from shardlint.outline import Outline, outline
 from shardtypes.lang.frozen import frozen
@@ -96,6 +97,7 @@ class Project:
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)
     _globals: dict[str, frozenset[str]] = field(default_factory=dict)
+    _changed: dict[str, frozenset[str]] = field(default_factory=dict)
     _recorded: _Recorded = field(init=False)
 
     def __post_init__(self) -> None:
@@ -172,6 +174,13 @@ class Project:
             nodes = ir.statements(self.modules[module].body, True)
             declared = (node for node in nodes if isinstance(node, ir.Declare) and node.what == "global")
             known = self._globals[module] = frozenset(name for node in declared for name in node.names)
+        return known
+
+    def changed_by_functions(self, module: str) -> frozenset[str]:
+        """Names of a module whose lists, dicts and sets some function of it changes."""
+        known = self._changed.get(module)
+        if known is None:
+            known = self._changed[module] = changed_by_functions(self.modules[module].body)
         return known
 
     def _lookup(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:

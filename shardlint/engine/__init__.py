@@ -80,7 +80,7 @@ class run:
         self.it.target = module.name
         self.it.uses = {} if uses else None
         self.module = module
-        self._expects_errors = expected_errors.expects_any(module)
+        self._expects_errors = expected_errors.expects_any(module.body)
         self._failing: dict[int, frozenset[str]] = {}  # by body, the names that are used only where errors are expected
         frame = self.it.module_frame(module.name)
         strings.check_module(self.it, frame, module)

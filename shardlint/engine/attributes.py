@@ -10,10 +10,13 @@ from shardlint.engine import classes, containers, instances, matching, objects
 from shardlint.engine.annotations import resolve
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.frames import Frame
-from shardlint.values import FunctionValue, InstanceValue, Unknown, Value
+from shardlint.values import ArrayValue, FunctionValue, InstanceValue, Unknown, Value
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
+
+#: Attributes of NumPy's arrays that can be set; the array has another shape or dtype from then on.
+_IN_PLACE = frozenset({"shape", "dtype", "strides"})
 
 
 def assign(it: Interpreter, frame: Frame, owner: ir.Expr, name: str, value: Value, at: int) -> None:
@@ -23,6 +26,8 @@ def assign(it: Interpreter, frame: Frame, owner: ir.Expr, name: str, value: Valu
         if isinstance(owner, ir.Name) and instance.size is not None:
             frame.variables[owner.id] = replace(instance, size=it.named(owner.id))
         objects.replaced(it, frame, [(one, containers.CHANGED) for one in instance.either])
+    if isinstance(instance, ArrayValue) and name in _IN_PLACE:
+        objects.replaced(it, frame, [(instance, ArrayValue(None, numpy=instance.numpy))])
     if isinstance(instance, InstanceValue):
         _assign(it, frame, owner, instance, name, value, at)
 

@@ -12,6 +12,10 @@ from shardlint.walking import below, walk
 
 #: ``pytest.raises``, ``assertRaisesRegex``, ``assert_raises``, ``suppress`` and what else test suites name so.
 _EXPECTING = re.compile(r"raises|assert_?raise|suppress|expect\w*(error|exception|failure)|should_?(fail|raise)", re.I)
+#: What asks how code behaves: which warnings it gives, how often something compiles.
+_WATCHING = re.compile(r"assert|warn|deprecated|count|capture|guard|leaks", re.I)
+#: Functions that take an exception as the class that it is.
+_OF_CLASSES = frozenset({"isinstance", "issubclass", "warn", "warn_explicit", "simplefilter", "filterwarnings", "cast"})
 #: Decorators of tests that are known to fail.
 _FAILING = frozenset({"xfail", "expectedFailure", "expected_failure"})
 #: Decorators that call a test with values of their own.
@@ -30,8 +34,23 @@ def is_expecting(expr: ir.Expr) -> bool:
 
 
 def is_expecting_call(expr: ir.Expr) -> bool:
-    """``assertRaises(TypeError, f, x)``: a call that calls something of which it wants an error."""
-    return isinstance(expr, ir.Call) and len(expr.args) > 1 and is_expecting(expr)
+    """``assertRaises(TypeError, f, x)``, ``check_trace(ValueError, f)``: a call that calls something of which it wants
+    an error."""
+    if not isinstance(expr, ir.Call) or len(expr.args) < 2:
+        return False
+    return is_expecting(expr) or (_last(expr) not in _OF_CLASSES and any(_is_error(arg.value) for arg in expr.args))
+
+
+def watches(context: ir.Expr) -> bool:
+    """Whether ``with context:`` is there for what its statements do beside what they give."""
+    return _WATCHING.search(_last(context)) is not None
+
+
+def is_tried(name: str, body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a name that a body defines is used where an error is expected, perhaps by another one."""
+    uses = _Uses()
+    uses.read(body, "")
+    return name in uses.tried()
 
 
 def enters(context: ir.Expr, manager: object, function: FunctionValue | None) -> bool:
@@ -61,11 +80,11 @@ def only_failing(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
     return uses.only_failing()
 
 
-def expects_any(module: ir.Module) -> bool:
-    """Whether a module expects an error anywhere."""
+def expects_any(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a body expects an error anywhere."""
     return any(
-        isinstance(node, ir.Try) or (isinstance(node, (ir.Name, ir.Attr)) and is_expecting(node))
-        for node in walk(module.body)
+        isinstance(node, ir.Try) or (isinstance(node, (ir.Name, ir.Attr)) and (is_expecting(node) or _is_error(node)))
+        for node in walk(body)
     )
 
 
@@ -138,6 +157,12 @@ def _raises_again(body: tuple[ir.Stmt, ...]) -> bool:
     return isinstance(last, ir.Raise) and (last.value is None or "skip" not in _last(last.value).lower())
 
 
+def _is_error(given: ir.Expr) -> bool:
+    """A class of errors that a wrong shape may raise."""
+    name = _last(given) if isinstance(given, (ir.Name, ir.Attr)) else ""
+    return name.endswith(("Error", "Exception")) and name[0].isupper() and name not in _UNRELATED
+
+
 def _last(expr: ir.Expr) -> str:
     """The last part of a dotted name, or of what is called."""
     while isinstance(expr, ir.Call):
@@ -165,6 +190,16 @@ class _Uses:
             more = not new <= failing
             failing |= new
         return frozenset(failing - {_FAILS})
+
+    def tried(self) -> frozenset[str]:
+        """The names of which some use is where an error is expected, or in the definition of such a name."""
+        tried = {_FAILS}
+        more = True
+        while more:
+            new = {name for name, uses in self.found.items() if uses & tried}
+            more = not new <= tried
+            tried |= new
+        return frozenset(tried - {_FAILS})
 
     def read(self, node: object, place: str) -> None:
         """Note the names that are used in a node, or a body, which stands in the definition of ``place``."""

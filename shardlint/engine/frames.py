@@ -47,6 +47,7 @@ class Frame:
     returned: list[Value] = field(default_factory=list)
     left: list[Value] = field(default_factory=list)  # at each ``return``: what is known of the arguments by then
     silent: int = 0
+    watched: int = 0  # contexts around, in which statements are there for what they do beside what they give
     in_place: bool = False  # a body evaluated for one call: a branch that cannot be decided may not be taken
     checking: bool = False
     named: frozenset[str] = frozenset()

@@ -10,6 +10,7 @@ from shardlint import ir, ops
 from shardlint.engine import annotations as reading
 from shardlint.engine import calls, classes, expressions, mutation, statements
 from shardlint.engine.class_index import ClassIndex
+from shardlint.engine.containers import CHANGED
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_operands
 from shardlint.engine.sharding.collectives import COLLECTIVES
@@ -27,10 +28,13 @@ from shardlint.project import AXES, CLASSES, Definition, External, ModuleRef, Pr
 from shardlint.values import (
     ArrayValue,
     ClassValue,
+    CollectionValue,
+    DictValue,
     ExternalValue,
     FunctionValue,
     MeshValue,
     ModuleValue,
+    SequenceValue,
     Unknown,
     Value,
 )
@@ -255,6 +259,9 @@ class Interpreter:
                 mutation.forgotten(self, frame)
                 for name in self.project.assigned_by_functions(module):
                     frame.variables[name] = Unknown("assigned by a function")
+                for name in self.project.changed_by_functions(module):
+                    if isinstance(frame.variables.get(name), (SequenceValue, DictValue, CollectionValue)):
+                        frame.variables[name] = CHANGED
         return frame
 
     @property

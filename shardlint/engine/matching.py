@@ -298,6 +298,8 @@ def check(
         case ArrayType(shape=Shape()), InstanceValue(cls=cls) if _only_holds_arrays(cls):
             text = f"{what}: expected {type_.text.strip()!r}, got an instance of {cls.name}"
             return Problem("", text, {}, type_, kind=True)
+        case ClassType(cls=cls), _ if not _tells_arrays(it, type_, 0):
+            return None  # the type checker's business
         case ClassType(cls=cls), ArrayValue(dims=dims) if dims is not None and _only_holds_arrays(cls):
             shape = format_shape([dim.size for dim in dims])
             text = f"{what}: expected an instance of {cls.name}, got an array of shape {shape!r}"
@@ -317,6 +319,21 @@ def _holds_arrays(values: tuple[Value, ...]) -> bool:
 
 def _count(number: int) -> str:
     return f"{number} item{'' if number == 1 else 's'}"
+
+
+def _tells_arrays(it: Interpreter, type_: Type, depth: int) -> bool:
+    """Whether a type says of anything inside that it is an array."""
+    match type_:
+        case ArrayType():
+            return True
+        case ClassType(cls=cls) if depth < _DEPTH:
+            return any(_tells_arrays(it, one, depth + 1) for one in field_types(it, cls).values())
+        case SequenceType(items=items) | UnionType(items=items):
+            return any(_tells_arrays(it, one, depth) for one in items)
+        case RepeatedType(item=one) | MappingType(value=one):
+            return _tells_arrays(it, one, depth)
+        case _:
+            return False
 
 
 def _only_holds_arrays(cls: ClassValue) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.changes import MUTATORS, mutated_names
 from shardlint.engine import containers
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.containers import CHANGED
@@ -27,15 +28,10 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
-from shardlint.walking import walk
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-_MUTATORS = frozenset(
-    """append extend insert remove pop clear sort reverse update setdefault popitem __setitem__ add discard appendleft
-    popleft extendleft rotate""".split()
-)
 _SETTERS = frozenset({"builtins.setattr", "builtins.object.__setattr__"})
 #: They may write any attribute of their argument, or give what lets others do so.
 _OPENING = frozenset({*_SETTERS, "builtins.delattr", "builtins.vars"})
@@ -50,7 +46,7 @@ def note(
 ) -> Value | None:
     """Bring the variables up to date with what the call does to its receiver and its arguments, where its body is not
     evaluated for it. What the call gives, where that is known."""
-    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
+    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in MUTATORS:
         if not isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
             return None
         found = containers.call(func.receiver, func.name, args, kwargs)
@@ -66,7 +62,7 @@ def note(
 
 def note_open(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, values: list[Value]) -> None:
     """The same for a call whose arguments are not all known."""
-    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in _MUTATORS:
+    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in MUTATORS:
         if isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
             replaced(it, frame, [(func.receiver, CHANGED)])
     elif not isinstance(func, ExternalValue):
@@ -242,26 +238,3 @@ def not_followed(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict
         if name in names and not isinstance(value, InstanceValue):
             changes.add(value, CHANGED)
     changes.made(frame)
-
-
-def mutated_names(body: tuple[ir.Node, ...]) -> set[str]:
-    """The names of what a body certainly, or possibly, changes in place itself."""
-    found: set[str] = set()
-    for node in walk(body):
-        match node:
-            case ir.Call(func=ir.Attr(obj=ir.Name(id=name), name=method)) if method in _MUTATORS:
-                found.add(name)
-            case ir.Assign(targets=targets):
-                stored = [t for t in targets if isinstance(t, (ir.Subscript, ir.Attr))]
-                found |= {t.obj.id for t in stored if isinstance(t.obj, ir.Name)}
-            case (
-                ir.AugAssign(target=ir.Subscript(obj=ir.Name(id=name)))
-                | ir.AugAssign(target=ir.Attr(obj=ir.Name(id=name)))
-                | ir.AugAssign(target=ir.Name(id=name))
-            ):
-                found.add(name)
-            case ir.Delete(targets=targets):
-                found |= {t.obj.id for t in targets if isinstance(t, ir.Subscript) and isinstance(t.obj, ir.Name)}
-            case _:
-                pass
-    return found

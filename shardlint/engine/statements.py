@@ -93,6 +93,8 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             return patterns.execute(it, frame, node)
         case ir.Assert():
             evaluate(it, frame, node.test)
+            if isinstance(node.test, ir.Const) and not node.test.value:
+                return True
             narrow(it, frame, node.test, True)
         case ir.Raise():
             return True
@@ -294,18 +296,21 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
 
 
 def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
-    expects_error, outside = False, (frame.mesh, frame.rules)
+    expects_error, watched, outside = False, False, (frame.mesh, frame.rules)
     for context, target in node.items:
         entered = evaluate(it, frame, context)
         sharding.enter(frame, entered)
         named = it.resolve_static(context.func if isinstance(context, ir.Call) else context, frame.module)
         expects_error |= expected_errors.enters(context, named, frame.function)
+        watched |= expected_errors.watches(context)
         if target is not None:
             given = entered if isinstance(entered, MeshValue) else Unknown("what a context manager gives")
             assign(it, frame, target, given)
     frame.silent += expects_error
+    frame.watched += watched
     ended = block(it, frame, node.body)
     frame.silent -= expects_error
+    frame.watched -= watched
     frame.mesh, frame.rules = outside
     return ended and not expects_error
 
@@ -333,8 +338,14 @@ def _try(it: Interpreter, frame: Frame, node: ir.Try) -> bool:
 
 
 def _discarded(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
-    """``x.at[i].set(v)`` gives a new array; as a statement it does nothing."""
+    """``x.at[i].set(v)`` gives a new array; as a statement it does nothing. ``x.resize(shape)`` changes x."""
     match expr:
+        case ir.Call(func=ir.Attr(obj=base, name="resize")):
+            value = evaluate(it, frame, base)
+            if isinstance(value, ArrayValue) and value.numpy:
+                objects.replaced(it, frame, [(value, ArrayValue(None, numpy=True))])
+        case _ if frame.watched:
+            pass
         case ir.Call(func=ir.Attr(obj=ir.Subscript(obj=ir.Attr(obj=base, name="at")), name=name)) if name in _UPDATES:
             frame.silent += 1
             value = evaluate(it, frame, base)

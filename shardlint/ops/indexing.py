@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardlint.ops.arrays import (
     ONE,
@@ -53,7 +53,8 @@ AT = "jax.Array.at"
 def index(receiver: Value, index_value: Value, ctx: OpContext) -> Value:
     """``receiver[index]``. Raises OpError where it certainly fails."""
     if isinstance(receiver, ArrayValue):
-        return viewed(Call("index", {"array": receiver, "index": index_value}, ctx), _indexed)
+        found = viewed(Call("index", {"array": receiver, "index": index_value}, ctx), _indexed)
+        return replace(found, numpy=True) if receiver.numpy and isinstance(found, ArrayValue) else found
     if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
         return PartialValue(receiver.func, (*receiver.args, index_value))
     if isinstance(receiver, SequenceValue):
@@ -150,6 +151,8 @@ def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
     ellipses = sum(_is_ellipsis(item) for item in items)
     if ellipses > 1:
         raise OpError("ST214", "an index has two ellipses")
+    if needed and not value.dims and value.numpy and value.dtype is None:
+        return Unknown("a field of a record, or an item of an object")
     if needed > len(value.dims):
         message = f"{needed} indices for an array of shape {shown(value)}, which has {len(value.dims)}"
         raise OpError("ST214", message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from shardlint.ops.arrays import as_array
@@ -13,8 +14,17 @@ _BY_64 = frozenset("int32 int64 float32 float64 complex64 complex128".split())
 
 
 def check(call: Call, names: tuple[str, ...]) -> None:
-    """Raises OpError where two of these arguments certainly differ in dtype."""
-    given = [one for name in names for one in _known(call, name, call.args.get(name))]
+    """Raises OpError where two of these arguments certainly differ in dtype: several arguments that are sequences item
+    by item, and all items of a sequence that stands alone."""
+    groups: defaultdict[str, list[tuple[str, ArrayValue]]] = defaultdict(list)
+    for name in names:
+        for path, value in _known(call, "", call.args.get(name)):
+            groups[path if len(names) > 1 else ""].append((f"{name}{path}", value))
+    for given in groups.values():
+        _check_group(call, given)
+
+
+def _check_group(call: Call, given: list[tuple[str, ArrayValue]]) -> None:
     first = next((one for one in given if not one[1].weak), None)
     if first is None:
         return
@@ -25,11 +35,11 @@ def check(call: Call, names: tuple[str, ...]) -> None:
             raise OpError("ST212", f"{call.name}: {what}; jax.lax does not promote, cast one with astype")
 
 
-def _known(call: Call, name: str, value: Value | None) -> Iterator[tuple[str, ArrayValue]]:
-    """The arrays of an argument whose dtype is known, and what to call them."""
+def _known(call: Call, path: str, value: Value | None) -> Iterator[tuple[str, ArrayValue]]:
+    """The arrays of an argument whose dtype is known, and where in it they stand."""
     if isinstance(value, SequenceValue):
         for index, item in enumerate(value.items):
-            yield from _known(call, f"{name}[{index}]", item)
+            yield from _known(call, f"{path}[{index}]", item)
         return
     if value is None or isinstance(value, ScalarValue):
         return  # who passes an array where `float` is annotated is not wrong
@@ -37,7 +47,7 @@ def _known(call: Call, name: str, value: Value | None) -> Iterator[tuple[str, Ar
     if found is None or found.dtype not in dtypes.CONCRETE:
         return
     if not found.weak or isinstance(value, (Literal, IntValue)):
-        yield name, found
+        yield path, found
 
 
 def _differ(array: ArrayValue, other: ArrayValue) -> bool:

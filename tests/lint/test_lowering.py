@@ -159,3 +159,14 @@ def test_the_standard_library_lowers(part: int) -> None:
     """A sample of it; every file with a byte order mark, odd encoding or new syntax included."""
     for path in STDLIB[part::16]:
         lower(path.read_bytes(), path.stem, str(path))
+
+
+def test_statements_of_a_stub_are_never_run() -> None:
+    """A stub that tests a type checker holds calls that are wrong; what it declares is read all the same."""
+    source = b"import numpy as np\nnp.sum(a, axis=1.0)\nassert_type(np.concatenate([1]), int)\nx: int\n"
+    run, stub = (lower(source, "m", path).module.body for path in ("m.py", "m.pyi"))
+    assert [type(one) for one in run] == [type(one) for one in stub]
+    assert [isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Opaque) for one in stub] == [
+        False, True, True, False
+    ]  # fmt: skip
+    assert not any(isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Opaque) for one in run)

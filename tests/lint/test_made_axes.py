@@ -49,3 +49,29 @@ def test_axes_that_code_makes_are_no_unknown_ones(tmp_path: Path, maker: str) ->
     assert found() == [f"4: {UNKNOWN}"]
     train.write_text("import jax\n")
     assert found() == without
+
+
+LATER = """\
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+jax.set_mesh(jax.make_mesh((4, 2), ('batch', 'feats')))
+
+@jax.shard_map(in_specs=P('stages'), out_specs=P('stages'))
+def f(x): return x
+
+jax.set_mesh(jax.make_mesh((2,), ('stages',)))
+print(f(jnp.ones(4)))
+"""
+
+
+def test_a_function_without_a_mesh_takes_the_one_of_its_calls(tmp_path: Path) -> None:
+    """Of an axis that no mesh has it is said all the same."""
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'later'\n")
+    path = tmp_path / "later.py"
+    path.write_text(LATER)
+    assert check([str(path)], find(tmp_path)).diagnostics == []
+    path.write_text(LATER.replace("P('stages')", "P('stage')", 1))
+    codes = [one.code for one in check([str(path)], find(tmp_path)).diagnostics]
+    assert "ST103" in codes

@@ -178,3 +178,17 @@ def test_lines_of_the_whole_text_lead_back() -> None:
         kept = [n for n, line in enumerate(lines) if text[start - 1 + n] == line]
         assert kept or cell in (3, 6)
     assert [one.line for one in found.broken] == [found.starts[found.cells.index(6)]]
+
+
+def test_a_cell_that_is_meant_to_fail(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tag with which Jupyter and nbconvert go on after an error; what such a cell binds is not known afterwards."""
+    cells = [("code", "import jax.numpy as jnp\nx = jnp.ones((2, 3))"), ("code", "x = jnp.ones(4)\njnp.sum([1, 2])")]
+    document = json.loads(notebook([*cells, ("code", "x @ x")]))
+    (folder / "a.ipynb").write_text(json.dumps(document))
+    assert run(capsys, "--format", "concise")[1].startswith("a.ipynb:cell 2:2:9: ST219 ")
+    document["cells"][1]["metadata"]["tags"] = ["hide-output", "raises-exception"]
+    (folder / "a.ipynb").write_text(json.dumps(document))
+    assert run(capsys, "--format", "concise")[:2] == (0, "")
+    document["cells"][2]["source"] = ["y = jnp.ones((2, 3))\n", "y @ y"]
+    (folder / "a.ipynb").write_text(json.dumps(document))
+    assert run(capsys, "--format", "concise")[1].startswith("a.ipynb:cell 3:2:1: ST204 ")

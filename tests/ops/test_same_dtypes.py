@@ -132,6 +132,8 @@ OPEN = [
     "def f(x, y: f32['4']):\n    return lax.add(x, y)\n",
     "def f(x: bf16['4'], y: f32['4']):\n    return lax.add(x, y.astype(x.dtype))\n",
     "def f(x: Float['4'], y: f32['4']):\n    return lax.add(x, y)\n",
+    "def f(x: f32['4'], i: i32['4']):\n"
+    "    return lax.reduce_window((x, i), (0.0, 0), lambda a, b: a, (2,), (2,), 'VALID')\n",
 ]
 
 
@@ -155,3 +157,10 @@ MESSAGES = {
 def test_the_message_is_word_for_word(program: str) -> None:
     advice = "; jax.lax does not promote, cast one with astype"
     assert [event.message for event in found(program)] == [MESSAGES[program] + advice]
+
+
+def test_several_operands_have_dtypes_of_their_own() -> None:
+    start = "def f(x: f32['4'], i: i32['4']):\n    return lax.reduce_window((x, i), "
+    (event,) = found(f"{start}(0.0, 0.0), lambda a, b: a, (2,), (2,), 'VALID')\n")
+    wanted = "lax.reduce_window: operand[1] is int32, init_value[1] is a Python number of float32"
+    assert event.message.startswith(wanted)

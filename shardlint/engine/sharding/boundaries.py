@@ -24,6 +24,7 @@ from shardlint.values import (
     MeshValue,
     PartialValue,
     SequenceValue,
+    ShardingValue,
     SpecValue,
     Unknown,
     Value,
@@ -274,7 +275,7 @@ class _Check:
             return
         for array, one, name in checks.pairs(value, shardings, what):
             spec = spec_of(one)
-            axes = checks.mesh_axes(self.site, one, self.mesh)
+            axes = self._mesh_axes(one)
             if spec is None or checks.wrong_axis(spec, axes) is not None:
                 continue
             if not checks.check_array(self.site, array, spec, axes, operand, name, self.indivisible):
@@ -288,8 +289,23 @@ class _Check:
                 self.site.report("ST308", at, text, self.site.origin(spec, at))
                 return
 
+    def _mesh_axes(self, sharding: Value) -> dict[str, int | None] | None:
+        """The axes of the mesh that a sharding is about. Without a mesh of its own a function takes the one that is in
+        force when it is called, which may be any that the program makes."""
+        axes = checks.mesh_axes(self.site, sharding, self.mesh)
+        stays = self.mesh is not None or self.site.frame.mesh is None or isinstance(sharding, ShardingValue)
+        if axes is None or stays:
+            return axes
+        made = self.site.it.made_axes
+        for axis in made.names - set(axes):
+            axes[axis] = None
+        for axis, size in axes.items():
+            if not made.sizes((axis,)) <= {size}:
+                axes[axis] = None
+        return axes
+
     def _axes(self, sharding: Value, spec: SpecValue, operand: ir.Expr | None) -> None:
-        if not checks.check_axes(self.site, spec, checks.mesh_axes(self.site, sharding, self.mesh), operand):
+        if not checks.check_axes(self.site, spec, self._mesh_axes(sharding), operand):
             return
         named = self.named
         other = next((one for entry in spec.entries or () for one in entry or () if named and one not in named), "")

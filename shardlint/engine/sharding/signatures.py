@@ -91,12 +91,21 @@ def _function(it: Interpreter, func: FunctionValue) -> Signature:
             types.append(type_)
         parameters.append(Parameter(param.name, param.default is None, value, type_, module))
     returns = resolve(it, node.returns, module) if isinstance(node, ir.Function) and node.returns else None
+    if isinstance(returns, ArrayType) and _returns_several(node):
+        returns = None  # the annotation is wrong, which nobody enforces
     result: Value = Unknown("no array annotation")
     if returns is not None and says_something(returns):
         result = matching.instantiate(it, returns, bindings, matching.as_symbol)
         types.append(returns)
     splits = any(map(says_axes, types))
     return Signature(func.name, tuple(parameters), variadic, result, returns, module, splits)
+
+
+def _returns_several(node: ir.Function | ir.Lambda) -> bool:
+    """Whether a ``return`` of a function is written as a tuple."""
+    body = node.body if isinstance(node, ir.Function) else ()
+    returned = (one.value for one in ir.statements(body) if isinstance(one, ir.Return))
+    return any(isinstance(value, ir.Sequence) for value in returned)
 
 
 def laid_out(it: Interpreter, type_: Type, named: bool, depth: int = 0) -> Value:

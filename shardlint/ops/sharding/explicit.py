@@ -90,8 +90,8 @@ UNPLACED = ("", "unplaced")
 
 
 def placed(value: ArrayValue) -> bool:
-    """Whether the array's type certainly says how it lies on the mesh."""
-    return value.mesh is not None and UNPLACED not in value.marks
+    """Whether the array's type certainly says how it lies on the mesh. In manual code no type says that of the axes."""
+    return value.mesh is not None and not value.manual and UNPLACED not in value.marks
 
 
 #: The parameters that say how a result is to lie.
