@@ -143,7 +143,7 @@ def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
     if not all(_understood(item) for item in items):
         return with_dims(value, None)
     if any(isinstance(item, ArrayValue) and dtypes.is_kind(item.dtype, "floating", "complex") for item in items):
-        raise OpError("ST214", f"an array of floats is no index into {shown(value)}; indices are integers or booleans")
+        raise OpError("ST214", f"an array of floats cannot index {shown(value)}; use integers or booleans")
     if value.dims is None:
         return with_dims(value, None)
     needed = sum(_consumed(item) for item in items)
@@ -151,7 +151,7 @@ def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
     if ellipses > 1:
         raise OpError("ST214", "an index has two ellipses")
     if needed > len(value.dims):
-        message = f"{needed} indices for an array of shape {shown(value)}, which has {len(value.dims)}"
+        message = f"too many indices: {needed} for an array of shape {shown(value)}, which has rank {len(value.dims)}"
         raise OpError("ST214", message)
     if not ellipses:
         items.append(Literal(Ellipsis))
