@@ -15,7 +15,7 @@ from shardtypes.typeguard_plugin import register_with_typeguard
 
 
 def assert_sharding(value: Any, expected: Any) -> None:
-    """Fail unless ``value`` has the declared shape and really lies on the mesh as declared.
+    """Fail unless ``value`` has the declared shape and is really sharded as declared.
 
     ``expected`` is a shape string (any dtype), an annotation, a type that holds annotations (a dataclass,
     ``dict[str, f32['M/t']]``, ``Array['layers', Layer]``), or dicts, lists and tuples of these. A name stands for

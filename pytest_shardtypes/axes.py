@@ -29,9 +29,9 @@ class MeshAxes:
         for part in text.split(","):
             name, equals, size = (piece.strip() for piece in part.partition("="))
             if not equals or not name.isidentifier():
-                raise BadMesh(f"{part.strip()!r} in {text!r} is no axis; write axes like d=2,t=4")
+                raise BadMesh(f"{part.strip()!r} in {text!r} is not an axis; write axes like d=2,t=4")
             if name in axes:
-                raise BadMesh(f"axis {name!r} is twice in {text!r}")
+                raise BadMesh(f"axis {name!r} occurs twice in {text!r}")
             if not size.isdecimal():
                 raise BadMesh(f"axis {name!r} in {text!r} has no size; write axes like d=2,t=4")
             axes[name] = int(size)

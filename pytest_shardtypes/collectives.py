@@ -26,7 +26,7 @@ COUNTED = tuple(sorted({*hlo.KINDS.values(), *ALIASES}))
 def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Collective, ...]:
     """Compile ``f`` for these arguments (without running it) and list its collectives, in the module's order.
 
-    The axes are those of the mesh in force, else of the mesh the arguments lie on.
+    The axes are those of the mesh in force, else of the mesh of the arguments.
     """
     return _compile(f, *args, **kwargs)[0]
 
@@ -61,7 +61,7 @@ def assert_collectives(
     seen(found)
     have = Counter(entry.kind for entry in found)
     wrong = [
-        f"{name}: expected {want}, the compiler put in {got}"
+        f"{name}: expected {want}, the compiler inserted {got}"
         for name, want in counts.items()
         if (got := len(found) if name == "total" else have[ALIASES.get(name, name)]) != want
     ]

@@ -15,6 +15,7 @@ import numpy as np
 from pytest_shardtypes.differences import Difference, compare, same
 from pytest_shardtypes.intermediates import Coordinates, Host, Recording, Value
 from pytest_shardtypes.relations import Relation, relation
+from shardtypes.lang.messages import axes_text
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Unequal:
     relation: Relation | None = None
 
     def __str__(self) -> str:
-        return f": devices along {self.axis} hold other values, and the annotation says that they do not"
+        return f": devices along {self.axis!r} hold different values, but the annotation says replicated"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Copies:
     relation: Relation | None = None
 
     def __str__(self) -> str:
-        return f": devices along {self.axis} hold the same values, and the annotation says that each holds a part"
+        return f": devices along {self.axis!r} hold the same values, but the annotation says sharded over {self.axis!r}"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Misplaced:
     held: str
 
     def __str__(self) -> str:
-        return f": the device at {self.own} holds the part that belongs to {self.held}"
+        return f": the device at {self.own} holds the shard of {self.held}"
 
 
 @dataclass(frozen=True)
@@ -117,35 +118,35 @@ def _relation_along(value: Value, axis: str, whole: list[Host] | None) -> Relati
 
 def reason(what: Unequal | Copies | Misplaced | Difference, sizes: Mapping[str, int]) -> str | None:
     """What a wrong value tells about the axes of these sizes; None where it could be anything."""
-    axes = " and ".join(sizes)
+    axes = axes_text(sizes)
     if isinstance(what, Unequal):
         return _of_unequal(what)
     if isinstance(what, Copies):
         return _of_copies(what)
     if isinstance(what, Misplaced):
-        return f"an index along {axes} is wrong, or parts were put together in another order than they were split"
+        return f"an index along {axes} is wrong, or shards are concatenated in another order"
     n = math.prod(sizes.values())
     if what.shapes is not None and _is_repeated(what.shapes, n):
-        return f"a dimension is {n} times as long, the number of devices along {axes}: see out_specs and {axes}"
+        return f"a dimension is {n} times as long, the number of devices along {axes}: check out_specs"
     if what.shapes is not None:
-        return f"its size goes by the number of devices along {axes}"
+        return f"its size depends on the number of devices along {axes}"
     if what.factor is not None and np.isclose(what.factor, n):
-        also = "a reduction over it is done twice or to a copy, or a divisor is the size of one shard"
-        return f"{n} is the number of devices along {axes}: as where {also}"
+        why = "a psum is applied twice or to a replicated value, or a mean divides by the local size"
+        return f"{n} is the number of devices along {axes}: {why}"
     if what.factor is not None and np.isclose(what.factor * n, 1):
-        also = "is a mean where a sum is wanted, or the program divides by that number"
-        return f"that is one part in {n}, the number of devices along {axes}: as where a reduction is missing, {also}"
+        why = f"a psum over {axes} is missing, or is a pmean, or the program divides by the number of devices"
+        return f"that is 1/{n}: {why}"
     if what.dimension is not None:
-        return "shards are put together in another order, or along another dimension, than they were split"
+        return "shards are concatenated in another order, or along another dimension, than they were split"
     return None
 
 
 def _of_unequal(what: Unequal) -> str | None:
     found = what.relation
     if found is None:
-        return f"they are no summands, means, maxima or parts along {what.axis} of what one device holds"
+        return f"they are not partial sums, means, maxima or shards along {what.axis!r} of what one device holds"
     words = f"{found} what one device holds"
-    return f"{words}: a {found.collective} over {what.axis} is missing" if found.factor == 1 else words
+    return f"{words}: a {found.collective} over {what.axis!r} is missing" if found.factor == 1 else words
 
 
 def _of_copies(what: Copies) -> str | None:
@@ -153,27 +154,27 @@ def _of_copies(what: Copies) -> str | None:
     if found is None:
         return None
     if found.dimension is not None:
-        return f"each holds the whole: a slice over {what.axis} is missing, or an all_gather is one too many"
-    return f"each holds the {found.how} of the parts: a {found.collective} over {what.axis} is one too many"
+        return f"each holds the whole array: slice it over {what.axis!r}, or remove an all_gather"
+    return f"each holds the {found.how} of the shards: remove a {found.collective} over {what.axis!r}"
 
 
 def replicas_reason(values: Sequence[Host], whole: Host, sizes: Mapping[str, int]) -> str | None:
     """What the copies of a result tell that are not the same; None where they are, or nothing is known."""
     if all(same(values[0], value) for value in values):
         return None
-    axes = " and ".join(sizes)
+    axes = axes_text(sizes)
     found = relation(values, whole)
-    unlike = "its devices do not hold the same"
+    unlike = "its replicas differ"
     if found is None:
-        return f"{unlike}, and no summands, means, maxima or parts of what one device gives"
+        return f"{unlike}, and are not partial sums, means, maxima or shards of what one device gives"
     words = f"{unlike}: {found} what one device gives"
     return f"{words}, so a {found.collective} over {axes} is missing" if found.factor == 1 else words
 
 
 def unknown_reason(sizes: Mapping[str, int], dependence: str | None) -> str:
     """What is known where the numbers tell nothing."""
-    axes = " and ".join(sizes)
-    known = f"how it depends on {axes} the numbers do not tell"
+    axes = axes_text(sizes)
+    known = f"the numbers do not show how it depends on {axes}"
     return known if dependence is None else f"{known}; {dependence}, which may be meant"
 
 

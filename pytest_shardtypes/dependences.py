@@ -25,8 +25,8 @@ def dependence(f: Callable[..., Any], *args: Any) -> str | None:
         return None
     where = source_info_util.summarize(place.source_info)
     if random is None:
-        return f"it asks on which device it runs ({where})"
-    return f"it draws random numbers and asks on which device it runs ({where}): keys of their own give other numbers"
+        return f"it uses the device index ({where})"
+    return f"it draws random numbers and uses the device index ({where}): per-device keys give other numbers"
 
 
 def _equations(program: Any) -> Iterator[Any]:

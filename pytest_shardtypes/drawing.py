@@ -9,6 +9,7 @@ from itertools import product
 
 from pytest_shardtypes.axes import MeshAxes
 from shardtypes.lang import Shape, parse
+from shardtypes.lang.messages import partial_sum
 
 DRAWN_AT_MOST = 64
 
@@ -45,9 +46,9 @@ def _cell(shape: Shape, axes: MeshAxes, at: tuple[int, ...]) -> str:
         index, parts = _index(dim.axes, where, sizes), math.prod(sizes.get(axis, 1) for axis in dim.axes)
         held.append(f"{dim.name or dim.size or '_'}: {index + 1} of {parts}")
         number, count = number * parts + index, count * parts
-    pending = f"<i>a sum over {', '.join(shape.pending)} to come</i>" if shape.pending else ""
+    pending = f"<i>{escape(partial_sum(shape.pending))}</i>" if shape.pending else ""
     label = " ".join(f"{name}{index}" for name, index in where.items())
-    text = "<br>".join(map(escape, held)) or "all of it"
+    text = "<br>".join(map(escape, held)) or "the whole array"
     hue = round(360 * number / count)
     return f"<div class=device style='--hue:{hue}'><b>{escape(label)}</b>{text}{pending}</div>"
 

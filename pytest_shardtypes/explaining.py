@@ -1,4 +1,4 @@
-"""``explain`` on failure: where each argument and result of the function lies whose check failed."""
+"""``explain`` on failure: how each argument and result of the function whose check failed is sharded."""
 
 from __future__ import annotations
 

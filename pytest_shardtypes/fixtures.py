@@ -70,7 +70,7 @@ def abstract_mesh() -> Callable[..., AbstractMesh]:
 
 @pytest.fixture
 def assert_sharding() -> Callable[[Any, Any], None]:
-    """``assert_sharding(x, 'B/d M')``: fail unless the array, or each array of a tree, lies as declared."""
+    """``assert_sharding(x, 'B/d M')``: fail unless the array, or each array of a tree, is sharded as declared."""
     return assertions.assert_sharding
 
 
@@ -82,7 +82,7 @@ def shard() -> Callable[..., Any]:
 
 @pytest.fixture
 def layout() -> Callable[..., layouts.Layout]:
-    """``layout(x)``: how a value lies on its mesh; its text is a shape string."""
+    """``layout(x)``: how a value is sharded; its text is a shape string."""
     return layouts.layout
 
 

@@ -33,7 +33,7 @@ Coordinates = tuple[int, ...]
 class Value:
     """One annotated value: where it is in the program, and its parts by their place along ``axes``.
 
-    ``dims`` are the declared axes of each dimension among ``axes``, ``pending`` those over which it awaits a sum.
+    ``dims`` are the declared axes of each dimension among ``axes``, ``pending`` those over which it is a partial sum.
     A part is there more than once where the value is in a loop.
     """
 

@@ -19,6 +19,7 @@ from pytest_shardtypes.differences import Difference, compare
 from pytest_shardtypes.meshes import resized
 from shardtypes.errors import ShardTypeError
 from shardtypes.kept_meshes import forgetting_meshes
+from shardtypes.lang.messages import axes_text
 from shardtypes.partition_specs import make_shardings
 
 
@@ -44,10 +45,10 @@ def mesh_invariant(f: Callable[..., Any], *args: Any, tolerance: float | None = 
         if difference is not None:
             wrong.append((wide, difference))
     if wrong:
-        pytest.fail("\n".join(_said(f, host, mesh, wrong)), pytrace=False)
+        pytest.fail("\n".join(_report(f, host, mesh, wrong)), pytrace=False)
 
 
-def _said(
+def _report(
     f: Callable[..., Any], host: tuple[Any, ...], mesh: Mesh, wrong: list[tuple[tuple[str, ...], Difference]]
 ) -> Iterator[str]:
     """Which axes change the answer, how, why as far as the numbers tell, and where on the way it begins."""
@@ -55,17 +56,17 @@ def _said(
     for axes, difference in wrong:
         sizes = {name: mesh.shape[name] for name in axes}
         where = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        whom = f"mesh axis {axes[0]!r} changes" if len(axes) == 1 else f"mesh axes {', '.join(axes)} together change"
-        found, told = recorded.on(axes)
+        whom = f"mesh axis {axes[0]!r} changes" if len(axes) == 1 else f"mesh axes {axes_text(axes)} together change"
+        found, text = recorded.on(axes)
         near = None if found is None else culprits.reason(found.what, sizes)
         far = recorded.of_replicas(axes) or culprits.reason(difference, sizes)
         if far is None and near is None:
             far = culprits.unknown_reason(sizes, recorded.dependence(axes))
         yield "; ".join(filter(None, (f"{whom} the answer: on {where}, {difference}", far)))
         if found is not None:
-            said = near if near != far else None
-            told = "; ".join(filter(None, (f"the first annotated value that differs: {found}", said)))
-        yield f"  {told}"
+            cause = near if near != far else None
+            text = "; ".join(filter(None, (f"the first annotated value that differs: {found}", cause)))
+        yield f"  {text}"
 
 
 class _Recorded:
@@ -84,14 +85,14 @@ class _Recorded:
         try:
             one, many = self._both(wide)
         except Exception as error:  # noqa: BLE001 - it ran before: what fails is the recording, and is said
-            return None, f"the annotated values on the way could not be recorded: {type(error).__name__}: {error}"
+            return None, f"the annotated intermediate values could not be recorded: {type(error).__name__}: {error}"
         found = culprits.culprit(one, many)
         if found is not None:
             return found, ""
         if not one.values:
-            return None, "no annotated value on the way: annotate the functions that it calls to see where it begins"
+            return None, "no annotated intermediate value: annotate the functions that it calls to see where it begins"
         last = one.values[-1].label
-        return None, f"the {len(one.values)} annotated values on the way are the same: it goes wrong after {last}"
+        return None, f"the {len(one.values)} annotated intermediate values agree: it goes wrong after {last}"
 
     def of_replicas(self, wide: tuple[str, ...]) -> str | None:
         """What the copies of a result on several devices tell, where they are not the same."""
@@ -105,9 +106,9 @@ class _Recorded:
             copies = [np.asarray(shard.data) for shard in leaf.addressable_shards]
             if np.shape(whole) != copies[0].shape:
                 continue
-            told = culprits.replicas_reason(copies, np.asarray(whole), sizes)
-            if told is not None:
-                return told
+            text = culprits.replicas_reason(copies, np.asarray(whole), sizes)
+            if text is not None:
+                return text
         return None
 
     def dependence(self, wide: tuple[str, ...]) -> str | None:

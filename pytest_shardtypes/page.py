@@ -125,7 +125,7 @@ def _collectives(coverage: Coverage, root: Path) -> str:
         (f"<code>{escape(test)}</code>", "<br>".join(escape(line.replace(folder, "")) for line in lines) or "none")
         for test, lines in sorted(coverage.collectives.items())
     ]
-    return _table(("test", "what the compiler put in"), rows) if rows else ""
+    return _table(("test", "collectives that the compiler inserted"), rows) if rows else ""
 
 
 def _traced(coverage: Coverage) -> str:

@@ -30,7 +30,7 @@ class Relation:
 
     def __str__(self) -> str:
         if self.dimension is not None:
-            return f"put together along dimension {self.dimension} they are"
+            return f"concatenated along dimension {self.dimension} they are"
         times = "" if self.factor == 1 else f" {self.factor:g} times"
         return f"their {self.how} is{times}"
 

@@ -122,8 +122,8 @@ class Run:
 
     def _collects_everything(self) -> bool:
         """Whether the command line names no files, so that all functions of the packages are traced."""
-        told = getattr(self.config, "workerinput", {}).get(_EVERYTHING_KEY)
-        return self.config.args_source != pytest.Config.ArgsSource.ARGS if told is None else bool(told)
+        everything = getattr(self.config, "workerinput", {}).get(_EVERYTHING_KEY)
+        return self.config.args_source != pytest.Config.ArgsSource.ARGS if everything is None else bool(everything)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -136,7 +136,7 @@ class Run:
         devices = "the devices that are there" if self.forced is None else f"{self.forced.count} CPU devices"
         packages = ", ".join(self.hook.packages) or "no packages found in the root directory"
         if self.hook.switched_off:
-            packages = "nothing, for SHARDTYPES=0 in the environment turns all checks off"
+            packages = "nothing: SHARDTYPES=0 in the environment turns all checks off"
         mesh = f"; mesh {self.options.mesh}" if self.options.mesh else ""
         restarts = [] if self.forced is None else self.forced.restarts
         return [f"shardtypes: {devices}{mesh}; checks {packages}", *(f"shardtypes: {text}" for text in restarts)]

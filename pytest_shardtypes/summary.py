@@ -51,16 +51,16 @@ def _place(place: str, root: Path) -> str:
 def _none(coverage: Coverage, packages: Sequence[str]) -> str:
     """Why nothing was checked, and what to do."""
     if switched_off():
-        return "none, for SHARDTYPES=0 in the environment turns them off"
+        return "none: SHARDTYPES=0 in the environment turns them off"
     names = ", ".join(packages)
     if not packages:
-        return "none, for there is no package in the root directory: name yours with --shardtypes-packages"
+        return "none: no package in the root directory; name yours with --shardtypes-packages"
     if len(coverage.never_imported) == len(packages):
-        return "none, for no test imported what is to be checked"
+        return "none: no test imported what is to be checked"
     if not coverage.functions:
-        return f"none, for no test called an annotated function of {names}"
+        return f"none: no test called an annotated function of {names}"
     return (
-        f"none, for no annotation of shardtypes was met in {names} (those of other libraries are checked by their own "
+        f"none: no shardtypes annotation was met in {names} (those of other libraries are checked by their own "
         "tools): annotate arrays, as in x: f32['B/d M'], or name other packages with --shardtypes-packages"
     )
 

@@ -247,8 +247,8 @@ class Tracing:
         """Remember the verdicts, those of xdist's workers too."""
         verdict = getattr(report, "shardtypes_trace", None)
         if verdict is not None:
-            told = report.longrepr[2] if isinstance(report.longrepr, (tuple, list)) else verdict
-            self.verdicts[report.nodeid] = str(told)
+            text = report.longrepr[2] if isinstance(report.longrepr, (tuple, list)) else verdict
+            self.verdicts[report.nodeid] = str(text)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """``?`` in the progress, and a count of its own in the last line."""

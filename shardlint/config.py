@@ -131,7 +131,7 @@ def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | No
     explicit = values.get("explicit_axes", False)
     for axis in () if isinstance(explicit, bool) else explicit:
         if axis not in values.get("mesh", {}):
-            raise ConfigError(where, f"{axis!r} in 'explicit-axes' is no axis of 'mesh'")
+            raise ConfigError(where, f"{axis!r} in 'explicit-axes' is not an axis of 'mesh'")
     return Config(root=root, source=source, project=source is not None, **values)
 
 

@@ -65,11 +65,11 @@ def rules_from(data: object) -> tuple[tuple[str, Entry], ...]:
     elif isinstance(data, (list, tuple)):
         pairs = data
     else:
-        raise ValueError(f"{type(data).__name__} is no list of [name, axes] pairs")
+        raise ValueError(f"{type(data).__name__} is not a list of [name, axes] pairs")
     rules = []
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise ValueError(f"{pair!r} is no [name, axes] pair")
+            raise ValueError(f"{pair!r} is not a [name, axes] pair")
         rules.append((pair[0], _axes(pair[1])))
     return tuple(rules)
 
@@ -81,7 +81,7 @@ def _axes(data: object) -> tuple[str, ...]:
         return (data,)
     if isinstance(data, (list, tuple)) and all(isinstance(axis, str) for axis in data):
         return tuple(data)
-    raise ValueError(f"{data!r} is no mesh axis, list of them, or null")
+    raise ValueError(f"{data!r} is not a mesh axis, a list of them, or null")
 
 
 def read(text: str, root: Path) -> RuleList:

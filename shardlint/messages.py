@@ -24,7 +24,7 @@ def wrong_type(key: str, want: str, got: object) -> str:
 
 
 def not_toml(error: Exception) -> str:
-    return f"is no valid TOML: {error}"
+    return f"is not valid TOML: {error}"
 
 
 def no_table() -> str:
@@ -63,7 +63,7 @@ def bad_mesh(text: str) -> str:
 
 
 def bad_code(code: str, where: str) -> str:
-    return f"{code!r} in {where} is no rule code or beginning of one; `shardlint rules` lists them"
+    return f"{code!r} in {where} is not a rule code or the beginning of one; `shardlint rules` lists them"
 
 
 def gone(path: str) -> str:
@@ -72,7 +72,7 @@ def gone(path: str) -> str:
 
 
 def no_notebook(reason: str) -> str:
-    return f"the file is no valid notebook: {reason}"
+    return f"the file is not a valid notebook: {reason}"
 
 
 def other_language(language: str) -> str:
@@ -111,7 +111,7 @@ def decode(reason: str) -> str:
 
 
 def syntax(reason: str) -> str:
-    return f"the file is no valid Python: {reason}"
+    return f"the file is not valid Python: {reason}"
 
 
 def parser_limit() -> str:

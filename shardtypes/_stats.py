@@ -71,7 +71,7 @@ def cover_dimension(function: str, role: str, dim: int, axis: str, verified: boo
 
 
 def cover_layout(function: str, role: str, declared: str, mesh: str) -> None:
-    """Note the mesh (``d=2, t=4``) on which an array was found to lie as declared."""
+    """Note the mesh (``d=2, t=4``) on which an array was found to be sharded as declared."""
     if recording:
         with _lock:
             _counters.layouts[function, role, declared, mesh] = None

@@ -132,7 +132,7 @@ class ArraySpec:
             raise
 
     def check_shape(self, value: Any, table: Table, view: View, site: Site) -> None:
-        """As ``check``, of the dtype, the rank and the sizes alone: where the value lies is left open."""
+        """As ``check``, of the dtype, the rank and the sizes alone: its sharding is left open."""
         __tracebackhide__ = True
         if _is_tracer(value) is None:
             raise ShapeError(messages.not_an_array(self.text, value), site)
@@ -166,8 +166,8 @@ class ArraySpec:
                     self._size_error(index, want, bound, got, value, site)
             elif kind == CONSTANT:
                 if want != got:
-                    said = messages.size_differs(index, str(want), got, self.text, messages.describe(value))
-                    raise ShapeError(said, site, messages.OTHER_SIZE)
+                    message = messages.size_differs(index, str(want), got, self.text, messages.describe(value))
+                    raise ShapeError(message, site, messages.OTHER_SIZE)
             elif kind != ANYTHING:
                 self._expression(index, kind, want, got, table, value, site)
             index += 1
@@ -182,8 +182,8 @@ class ArraySpec:
             return
         want = self.dtype.__name__
         got = messages.short_dtype(dtype)
-        said = messages.wrong_dtype(want, got, self.text, messages.describe(value))
-        raise ShapeError(said, site, messages.other_dtype(self.wanted_dtype))
+        message = messages.wrong_dtype(want, got, self.text, messages.describe(value))
+        raise ShapeError(message, site, messages.other_dtype(self.wanted_dtype))
 
     def _global_shape(self, shape: tuple[Any, ...], view: View, site: Site) -> tuple[Any, ...]:
         """Local sizes times the sizes of their axes."""
@@ -219,8 +219,8 @@ class ArraySpec:
         at, count = self.variadic, len(shape) - self.rank + 1
         if at is None or count < 0:
             want = str(self.rank) if at is None else f"at least {self.rank - 1}"
-            said = messages.wrong_rank(want, len(shape), self.text, messages.describe(value))
-            raise ShapeError(said, site, messages.OTHER_RANK)
+            message = messages.wrong_rank(want, len(shape), self.text, messages.describe(value))
+            raise ShapeError(message, site, messages.OTHER_RANK)
         name = self.shape.dims[at].name
         middle = shape[at : at + count]
         if name is not None:
@@ -229,14 +229,14 @@ class ArraySpec:
                 table.variadics[name] = middle
                 table.places["*" + name] = (site, at)
             elif bound != middle:
-                said = messages.size_differs(at, f"*{name}", middle, self.text, messages.describe(value))
-                raise ShapeError(said, site, clash={"*" + name})
+                message = messages.size_differs(at, f"*{name}", middle, self.text, messages.describe(value))
+                raise ShapeError(message, site, clash={"*" + name})
         return self.plan[:at] + ((ANYTHING, None, self.shape.dims[at]),) * count + self.plan[at + 1 :]
 
     def _size_error(self, dim: int, name: str, want: Any, got: Any, value: Any, site: Site) -> None:
         __tracebackhide__ = True
-        said = messages.size_differs(dim, f"{name} = {want}", got, self.text, messages.describe(value))
-        raise ShapeError(said, site, clash={name})
+        message = messages.size_differs(dim, f"{name} = {want}", got, self.text, messages.describe(value))
+        raise ShapeError(message, site, clash={name})
 
     def _expression(self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site) -> None:
         __tracebackhide__ = True
@@ -251,8 +251,8 @@ class ArraySpec:
             return
         want = _computed(size, table)
         if want != got:
-            said = messages.size_differs(index, _shown(size, want), got, self.text, messages.describe(value))
-            raise ShapeError(said, site, clash=size.symbols)
+            message = messages.size_differs(index, _shown(size, want), got, self.text, messages.describe(value))
+            raise ShapeError(message, site, clash=size.symbols)
 
 
 def _computed(size: Size, table: Table) -> Any:
@@ -279,10 +279,10 @@ def settle(table: Table) -> None:
             count_own_name(str(item.size), item.actual, want, item.binding)
         elif want != item.actual:
             table.deferred.clear()
-            said = messages.size_differs(
+            message = messages.size_differs(
                 item.binding.dim or 0, _shown(item.size, want), item.actual, item.declared, str(item.actual)
             )
-            error = ShapeError(said, item.binding.site, clash=item.size.symbols)
+            error = ShapeError(message, item.binding.site, clash=item.size.symbols)
             error.bindings = table.bound(sorted(item.size.symbols))
             raise error
     table.deferred[:] = waiting

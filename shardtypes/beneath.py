@@ -1,4 +1,4 @@
-"""What lies beneath the tracers of ``vmap`` and ``grad``: an array, or a traced value that the compiler knows."""
+"""What is beneath the tracers of ``vmap`` and ``grad``: an array, or a traced value that the compiler knows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Beneath:
 
 
 def layers(value: Any) -> Iterator[Beneath]:
-    """A value, and what lies under each of its tracers of ``vmap`` and ``grad``; ends early where JAX does not tell."""
+    """A value, and what is under each of its tracers of ``vmap`` and ``grad``; ends early where JAX does not tell."""
     mapped: tuple[int, ...] = ()
     while True:
         yield Beneath(value, mapped)

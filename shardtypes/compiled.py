@@ -75,7 +75,7 @@ class Collector:
             )
 
     def is_free(self, value: Any) -> bool:
-        """Whether a value is an argument that nobody placed, so that the compiler may choose where it lies."""
+        """Whether a value is an argument that nobody placed, so that the compiler may choose its sharding."""
         return id(value) in self._free
 
     def results(self, tree: Any, out_shardings: Any) -> None:
@@ -102,7 +102,7 @@ class Collector:
         return id(value) in self._results
 
     def placement(self, value: Any, site: Site, reported: Any) -> Any:
-        """Where a value lies: as ``out_shardings`` say, if it is a result; None where nothing is certain."""
+        """How a value is sharded: as ``out_shardings`` say, if it is a result; None where nothing is certain."""
         is_argument = id(value) in self._arguments
         if not is_argument or site.role.startswith("the result"):
             decided = self._decided.get(id(value))
@@ -197,8 +197,8 @@ def request(
     bindings: tuple[Bound, ...],
     site: Site,
 ) -> None:
-    """Have a traced value's sharding compared when it is compiled. ``automatic`` are the Auto axes: of sums that are
-    outstanding over others its type has told."""
+    """Have a traced value's sharding compared when it is compiled. ``automatic`` are the Auto axes: the type
+    tells of partial sums over the others."""
     from shardtypes.jit_border import install, is_compiled  # these call each other
     from shardtypes.layouts import layout
     from shardtypes.sharding_check import SKIPPED, compare_named, count_agreement
@@ -227,23 +227,23 @@ def request(
             _stats.count_not_possible("a ragged value inside vmap")
             return None
         if collector.is_free(traced) and not any(declared):
-            _stats.count_not_possible("an argument that was not placed, so that the compiler may choose where it lies")
+            _stats.count_not_possible("an argument that was not placed, so that the compiler may choose its sharding")
             return None
         sharding = collector.placement(traced, site, sharding)
         if sharding is None:
             _stats.count_not_possible("an intermediate value, under out_shardings that place the results")
             return None
         concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else found
-        lies = layout(sharding, mesh=concrete, shape=shape)
+        actual = layout(sharding, mesh=concrete, shape=shape)
         hidden = (*mapped, *under.mapped)
-        if lies.dims is None:
-            reason = _compare_split_axes(declared, lies, hidden, concrete)
+        if actual.dims is None:
+            reason = _compare_split_axes(declared, actual, hidden, concrete)
         else:
             pending = [axis for axis in spec.shape.pending if axis in automatic]
-            lies = lies.without(hidden)
-            lies = replace(lies, pending=lies.pending.intersection(automatic))
-            claims, lies, padded = _without_padded(declared, lies, sizes, collector.is_result(traced))
-            reason = compare_named(claims, pending, lies, sizes, lies.sizes)
+            actual = actual.without(hidden)
+            actual = replace(actual, pending=actual.pending.intersection(automatic))
+            claims, actual, padded = _without_padded(declared, actual, sizes, collector.is_result(traced))
+            reason = compare_named(claims, pending, actual, sizes, actual.sizes)
             if padded and not reason:
                 reason = PADDED
         if reason.startswith(SKIPPED):
@@ -253,9 +253,9 @@ def request(
             if _stats.recording:
                 count_agreement(spec, sizes, site)
             return None
-        actual = messages.described(dtype, lies)
+        shown = messages.described(dtype, actual)
         advice = "correct the annotation or the in_shardings, or add a with_sharding_constraint"
-        error = ShardingError(messages.sharding_differs(reason, spec.text, actual, format_mesh(mesh)), site, advice)
+        error = ShardingError(messages.sharding_differs(reason, spec.text, shown, format_mesh(mesh)), site, advice)
         error.bindings = bindings
         return error
 
@@ -263,34 +263,34 @@ def request(
         ask(traced, answer)
 
 
-def _compare_split_axes(declared: Sequence[Claim], lies: Layout, hidden: Sequence[int], mesh: Any) -> str:
+def _compare_split_axes(declared: Sequence[Claim], actual: Layout, hidden: Sequence[int], mesh: Any) -> str:
     """Why a layout is not the declared one that mesh axes cannot say, as where half of one splits a dimension."""
     from shardtypes.sharding_check import SKIPPED, compare_maps
 
     if hidden:
         return SKIPPED + "inside vmap, a sharding that the mesh axes cannot say"
     sizes = mesh_sizes(mesh)
-    if any(size % parts_of(claim or (), sizes) for claim, size in zip(declared, lies.sizes, strict=True)):
+    if any(size % parts_of(claim or (), sizes) for claim, size in zip(declared, actual.sizes, strict=True)):
         return PADDED
-    return compare_maps(declared, lies, mesh)
+    return compare_maps(declared, actual, mesh)
 
 
 def _without_padded(
-    declared: Sequence[Claim], lies: Layout, sizes: Mapping[str, int], is_result: bool
+    declared: Sequence[Claim], actual: Layout, sizes: Mapping[str, int], is_result: bool
 ) -> tuple[Sequence[Claim], Layout, bool]:
     """The claims and the layout without the dimensions that the compiler splits into parts of which the last is padded,
     and whether there are such.
 
-    Inside a program that is how they lie. Where they leave it JAX splits them over fewer axes, and never over those
-    that were declared.
+    Inside a program that is how they are sharded. Where they leave it JAX shards them over fewer axes, and never over
+    those that were declared.
     """
-    assert lies.dims is not None
-    claims, dims = list(declared), list(lies.dims)
-    for dim, (claim, axes, size) in enumerate(zip(declared, lies.dims, lies.sizes, strict=True)):
+    assert actual.dims is not None
+    claims, dims = list(declared), list(actual.dims)
+    for dim, (claim, axes, size) in enumerate(zip(declared, actual.dims, actual.sizes, strict=True)):
         if size % parts_of(axes, sizes) == 0:
             continue
         if is_result and claim is not None and size % parts_of(claim, sizes):
             dims[dim] = ()
         else:
             claims[dim] = None
-    return claims, replace(lies, dims=tuple(dims)), dims != list(lies.dims) or claims != list(declared)
+    return claims, replace(actual, dims=tuple(dims)), dims != list(actual.dims) or claims != list(declared)

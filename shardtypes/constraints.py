@@ -1,4 +1,4 @@
-"""Sharding constraints, with a warning where JAX would drop one in silence."""
+"""Sharding constraints, with a warning where JAX would silently drop one."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ def _generic_bases(base: type, args: tuple[Any, ...]) -> list[Any]:
     parameters = getattr(base, "__parameters__", ())
     replaced = dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
     bases = () if "__shardtypes_fields__" in vars(base) else getattr(base, "__orig_bases__", ())
-    said = [part for part in bases if typing.get_origin(part) not in (typing.Generic, typing.Protocol)]
-    return [substituted(part, replaced) for part in said]
+    declared = [part for part in bases if typing.get_origin(part) not in (typing.Generic, typing.Protocol)]
+    return [substituted(part, replaced) for part in declared]
 
 
 def _unchecked_part(base: type) -> str:
@@ -115,7 +115,7 @@ def _unchecked_part(base: type) -> str:
     if has_array_methods(base):
         return f"what methods of {_article(base.__name__)} are given and return"
     if has_array_fields(base):
-        return f"the attributes of {base.__name__}, which is no dataclass"
+        return f"the attributes of {base.__name__}, which is not a dataclass"
     return f"what is in {_article(base.__name__)}"
 
 
@@ -365,9 +365,9 @@ def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile)
 def _required_keys(base: Any) -> set[str]:
     """The keys that a typed dict must have; Python itself does not see qualifiers in strings."""
     origins = {key: typing.get_origin(hint) for key, hint in class_annotations(base).items()}
-    said = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "Required"}
+    declared = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "Required"}
     left_open = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "NotRequired"}
-    return (set(base.__required_keys__) | said) - left_open
+    return (set(base.__required_keys__) | declared) - left_open
 
 
 def _field_checks(base: type, args: tuple[Any, ...], compile_part: Compile) -> Callable[[Site], Mapping[str, Checker]]:

@@ -166,8 +166,8 @@ def _check(parameters: dict[str, Any], arguments: tuple[Any, ...]) -> None:
         return
     bodies = list(core.jaxprs_in_params(call.parameters or parameters))
     key = (*map(id, bodies), *map(_wrapping, call.operands))
-    lie = tuple(getattr(argument, "sharding", None) for argument in arguments)
-    if lie in _known.get(key, (None, ()))[1]:
+    shardings = tuple(getattr(argument, "sharding", None) for argument in arguments)
+    if shardings in _known.get(key, (None, ()))[1]:
         return
     with questions(call.function) as collector:
         if collector is None:
@@ -181,7 +181,7 @@ def _check(parameters: dict[str, Any], arguments: tuple[Any, ...]) -> None:
         finally:
             _second.reset(token)
     finish(collector)
-    _known.setdefault(key, (bodies, set()))[1].add(lie)
+    _known.setdefault(key, (bodies, set()))[1].add(shardings)
     if len(_known) > 256:
         _known.popitem(last=False)
 

@@ -96,15 +96,15 @@ class ShapeError(ShardTypeError):
 
 
 class ShardingError(ShardTypeError):
-    """The value lies on the devices in another way than the annotation declares."""
+    """The value is sharded differently from what the annotation declares."""
 
 
 class DroppedConstraint(UserWarning):
-    """A sharding constraint without effect: JAX drops such a one in silence."""
+    """A sharding constraint without effect: JAX silently drops it."""
 
 
 class ShapeStringError(ShardTypeError, ShapeSyntaxError):
-    """The text of an annotation is no shape string (also a ``ValueError``).
+    """The text of an annotation is not a shape string (also a ``ValueError``).
 
     ``column`` is the offset in ``text`` of the first character that cannot be right, counted from 0.
     """

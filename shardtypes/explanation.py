@@ -106,24 +106,24 @@ def _largest_first(rows: tuple[Row, ...]) -> list[Row]:
 
 
 def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """Compile a function for these arguments and say where each argument and result lies, and which devices talk.
+    """Compile a function for these arguments: how each argument and result is sharded, and which collectives run.
 
     ``f`` may be jitted or not; the arguments may be arrays or ``ShapeDtypeStruct`` with shardings. Nothing is run.
-    Axis names are those of the mesh in force, else of the mesh on which the arguments or results lie.
+    Axis names are those of the mesh in force, else of the mesh of the arguments or results.
     """
     jitted: Any = f if hasattr(f, "lower") else jax.jit(f)
     with without_questions():
         compiled = jitted.lower(*args, **kwargs).compile()
     mesh = current_mesh()
     concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else _mesh_of(compiled)
-    lies = layout(compiled, mesh=concrete)
+    layouts = layout(compiled, mesh=concrete)
     hints = _hints(f)
     names = _argument_names(f, args)
     declared: dict[str, ArrayType] = {}
     for name in {*names.values(), *kwargs}:
         declared.update(_declared(name, hints.get(name)))
     arguments = []
-    for path, found in tree_flatten_with_path(lies.arguments, is_leaf=_is_layout)[0]:
+    for path, found in tree_flatten_with_path(layouts.arguments, is_leaf=_is_layout)[0]:
         if isinstance(found, Layout):
             first, second, *rest = path
             name = names[second.idx] if first.idx == 0 else str(second.key)
@@ -131,7 +131,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     declared = _declared("result", hints.get("return"))
     results = [
         _row("result" + keystr(path), found, declared, concrete)
-        for path, found in tree_flatten_with_path(lies.results, is_leaf=_is_layout)[0]
+        for path, found in tree_flatten_with_path(layouts.results, is_leaf=_is_layout)[0]
         if isinstance(found, Layout)
     ]
     return Explanation(

@@ -222,5 +222,5 @@ def _need_typeguard() -> None:
     try:
         importlib.import_module("typeguard")
     except ModuleNotFoundError as error:
-        said = missing_package("install_import_hook", "typeguard")
-        raise ModuleNotFoundError(said, name="typeguard") from error
+        message = missing_package("install_import_hook", "typeguard")
+        raise ModuleNotFoundError(message, name="typeguard") from error

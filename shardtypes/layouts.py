@@ -1,7 +1,7 @@
-"""How an array lies on the devices: ``layout(x)``.
+"""How an array is sharded over the devices: ``layout(x)``.
 
 A dimension is *not sharded* (no axes), *chunked* over one or more mesh axes (major to minor), or *unstacked* (the
-mapped dimension of an old ``pmap``, one entry per device). Along every other axis of the mesh lie replicas.
+mapped dimension of an old ``pmap``, one entry per device). Over every other axis of the mesh it is replicated.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from shardtypes import messages
 from shardtypes.beneath import beneath
 from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
 from shardtypes.lang import Dim, format_shape
+from shardtypes.lang.messages import axes_text, mesh_without_axis
 from shardtypes.meshes import (
     NO_SUMS,
     Sums,
@@ -67,9 +68,9 @@ class Layout:
 
     ``shape`` is the global shape, with the text of an annotation for a size that is not known (``'B'``, ``'_'``, and
     ``'...'`` for any number of dimensions); ``dims`` the mesh axes of each dimension, major to minor (None where the
-    axis names are not known, as for a sharding that came without a mesh); ``pending`` the axes over which a sum is
-    outstanding (or what ``reduction`` says: ``'max'``, ``'min'``); ``reduced`` those over which JAX will leave that of
-    the cotangent so; ``unstacked`` the dimension that an old ``pmap`` maps away; ``dtype`` is known of arrays and
+    axis names are not known, as for a sharding that came without a mesh); ``pending`` the axes over which it is a
+    partial sum (or what ``reduction`` names: ``'max'``, ``'min'``); ``reduced`` those over which JAX leaves the
+    cotangent one; ``unstacked`` the dimension that an old ``pmap`` maps away; ``dtype`` is known of arrays and
     their descriptions.
     Two layouts are equal if their named axes mean the same and every device holds the same part.
     """
@@ -86,7 +87,7 @@ class Layout:
 
     @property
     def sums(self) -> Sums:
-        """What is outstanding, as JAX says it."""
+        """The partial sums, as JAX writes them."""
         return Sums(self.pending, self.reduced, self.reduction)
 
     @property
@@ -109,7 +110,7 @@ class Layout:
         """The global shape. Raises ``ValueError`` where a size is not known."""
         unknown = [size for size in self.shape if isinstance(size, str)]
         if unknown:
-            raise ValueError(f"the sizes of '{self}' are not known: say which with layout(…, shape=(…))")
+            raise ValueError(f"the sizes of '{self}' are not known: pass them with layout(…, shape=(…))")
         return cast("tuple[int, ...]", self.shape)
 
     @property
@@ -175,15 +176,15 @@ class Layout:
         return format_shape(self.shape, self.dims, self.pending)
 
     @property
-    def beside(self) -> str:
-        """What a shape string has no words for: the mesh, other reductions than sums, the cotangent's axes."""
+    def suffix(self) -> str:
+        """What a shape string does not tell: the mesh, other reductions than sums, the axes of the cotangent."""
         words = f" on mesh {format_mesh(self.mesh)}" if self.mesh is not None else ""
         if self.pending and self.reduction != "sum":
-            words += f", pending is a {self.reduction}"
-        return words + (f", reduced over {', '.join(sorted(self.reduced))}" if self.reduced else "")
+            words += f", a partial {self.reduction}"
+        return words + (f", reduced over {axes_text(sorted(self.reduced))}" if self.reduced else "")
 
     def __repr__(self) -> str:
-        return f"Layout({str(self)!r}{self.beside})"
+        return f"Layout({str(self)!r}{self.suffix})"
 
     def _repr_html_(self) -> str:
         """As a picture, for notebooks."""
@@ -266,7 +267,9 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
         return _program_layouts(x, mesh)
     if type(x).__name__ == "HloSharding":
         if not isinstance(mesh, jax.sharding.Mesh):
-            raise ValueError("a compiler's sharding does not say on which devices: put a mesh in force, or give it")
+            raise ValueError(
+                "a compiler's sharding names no devices: put a mesh in force with jax.set_mesh(mesh), or pass mesh=…"
+            )
         x = GSPMDSharding(mesh._flat_devices_tuple, x)
     if isinstance(x, Sharding):
         return _sharding_layout(x, tuple(shape), mesh) if shape is not None else _bare_layout(x, mesh)
@@ -278,9 +281,7 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
         aval = jax.typeof(x)
         sharding = getattr(aval, "sharding", None)
         if sharding is None or sharding.mesh.empty or not set(_explicit(sharding.mesh)):
-            raise TypeError(
-                "a traced value says nothing about its sharding here: only Explicit mesh axes are part of its type"
-            )
+            raise TypeError("the type of this traced value has no sharding: only Explicit mesh axes are part of it")
         return _sharding_layout(sharding, tuple(aval.shape), mesh, outstanding(aval), aval.dtype)
     if isinstance(x, np.ndarray):
         return Layout(x.shape, ((),) * x.ndim, None, dtype=x.dtype)
@@ -331,7 +332,7 @@ def _annotation_layout(annotation: ArrayType, mesh: Any, shape: Sequence[int] | 
     known = mesh_sizes(mesh)
     for axis in (*itertools.chain(*axes), *declared.pending):
         if mesh is not None and axis not in known:
-            raise ValueError(f"{annotation}: " + messages.mesh_without_axis(axis, known))
+            raise ValueError(f"{annotation}: " + mesh_without_axis(axis, known))
     dtype = numpy_dtype(array_spec(annotation).dtype)
     return Layout(sizes, axes, mesh, frozenset(declared.pending), dtype=dtype)
 

@@ -1,4 +1,4 @@
-"""Logical axes: rules that say which mesh axes a dimension *name* is split over, under flax's names.
+"""Logical axes: rules that say which mesh axes a dimension *name* is sharded over, under flax's names.
 
 With rules in force ``f32['batch embed']`` means ``f32['batch/data embed/model']``; axes written in an annotation win
 over rules. Rules set through flax itself are seen too. The answers are flax's for every input, except that a

@@ -1,7 +1,7 @@
 """Shardings inside ``shard_map`` and ``pmap``.
 
-The arguments of the surrounding ``shard_map`` lie as its ``in_specs`` say. Of other values JAX tells over which axes
-they vary, an upper bound of where they differ from device to device.
+The arguments of the surrounding ``shard_map`` are sharded by its ``in_specs``. Of other values JAX tells over which
+axes they vary, an upper bound of where they differ from device to device.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
 from shardtypes.checked import display_name
 from shardtypes.errors import ShardingError
+from shardtypes.lang.messages import wrong_axes
 from shardtypes.layouts import Layout
 from shardtypes.mapped_arguments import ArgumentLayout, argument_layout
 from shardtypes.meshes import Sums, View, axes_of_type, format_mesh, mesh_sizes, outstanding, varying_axes
@@ -66,10 +67,10 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
             _stats.count_not_possible("inside shard_map or pmap: whether a value that varies is a partial sum")
         if len(declared) > 1 and not exact.issuperset(manual):
             _stats.count_not_possible(
-                "inside shard_map or pmap: along which dimension a computed value is split, beyond what its sizes tell"
+                "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell"
             )
-        unsaid = (large & varying) - exact - set(manual) - set(pending)
-        if unsaid and all(axes is not None for axes in declared):
+        undeclared = (large & varying) - exact - set(manual) - set(pending)
+        if undeclared and all(axes is not None for axes in declared):
             _stats.count_not_possible(
                 "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"
             )
@@ -86,7 +87,7 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
 def _check_sums(
     spec: ArraySpec, pending: Sequence[str], aval: Any, axes: frozenset[str], view: View, value: Any, site: Site
 ) -> None:
-    """What JAX's type says is outstanding over manual axes, where it says it."""
+    """The partial sums over manual axes that JAX's type has, where it has them."""
     __tracebackhide__ = True
     typed = Sums.of(getattr(aval, "manual_axis_type", None))
     if typed.pending & axes:
@@ -114,27 +115,27 @@ def _check_argument(
     """What ``in_specs`` say of an argument, over the axes of which they say all."""
     __tracebackhide__ = True
     sizes = mesh_sizes(view.mesh)
-    lies = [tuple(a for a in axes if a in exact) for axes in found.dims]
+    own_axes = [tuple(a for a in axes if a in exact) for axes in found.dims]
     whole = []
-    for size, axes in zip(jax.typeof(value).shape, lies, strict=True):
+    for size, axes in zip(jax.typeof(value).shape, own_axes, strict=True):
         for axis in axes:
             size *= sizes[axis]
         whole.append(size)
     sums = found.sums
-    actual = Layout(tuple(whole), tuple(lies), view.mesh, sums.pending & exact, reduction=sums.reduction)
+    actual = Layout(tuple(whole), tuple(own_axes), view.mesh, sums.pending & exact, reduction=sums.reduction)
     wanted = [None if axes is None else tuple(a for a in axes if a in exact) for axes in declared]
     reason = compare_named(wanted, exact.intersection(spec.shape.pending), actual, sizes, whole)
-    if reason and not site.function and [set(w or ()) for w in wanted] == [set(axes) for axes in lies]:
+    if reason and not site.function and [set(w or ()) for w in wanted] == [set(axes) for axes in own_axes]:
         # Collectives checked by hand name the axes that they gather; the original lets them do so in any order.
         _stats.count_not_possible("inside shard_map: an operand of a collective, with its axes in another order")
         return
-    if reason.startswith(messages.UNSAID):
+    if reason.startswith(messages.UNDECLARED):
         report(spec, reason, value, view.mesh, site)
     elif reason:
-        said = messages.sharding_differs(
+        message = messages.sharding_differs(
             reason, spec.text, messages.described(jax.typeof(value).dtype, actual), format_mesh(view.mesh)
         )
-        raise ShardingError(said, site, "correct the in_specs of the shard_map, or the annotation")
+        raise ShardingError(message, site, "correct the in_specs of the shard_map, or the annotation")
 
 
 def _check_varying(
@@ -152,15 +153,15 @@ def _check_varying(
         if axis in varying or axis in outstanding(jax.typeof(value)).pending:
             continue
         if not _comes_from_arguments(value):
-            _stats.count_not_possible("a constant inside shard_map: the same on every device by construction")
+            _stats.count_not_possible("a constant inside shard_map: replicated by construction")
             continue
         if axis in pending:
-            reason = f"declared pending over {axis}, but it is the same on every device along {axis}"
+            reason = messages.no_partial_sum([axis])
         else:
-            dim = next(i for i, axes in enumerate(declared) if axes and axis in axes)
-            reason = f"dimension {dim} is declared sharded over {axis}, but it is the same on every device along {axis}"
-        said = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(view.mesh))
-        raise ShardingError(said, site, "give the argument sharded (in_specs), or declare it unsharded")
+            dim, axes = next((i, axes) for i, axes in enumerate(declared) if axes and axis in axes)
+            reason = wrong_axes(dim, axes, [name for name in axes if name in varying])
+        message = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(view.mesh))
+        raise ShardingError(message, site, "shard the argument with in_specs, or declare it unsharded")
 
 
 def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Where the arguments of a surrounding ``shard_map`` lie: its ``in_specs`` say it, its tracers do not.
+"""How the arguments of a surrounding ``shard_map`` are sharded: its ``in_specs`` tell it, its tracers do not.
 
 They are found in the frames of its call, by identity: a value that was computed from an argument is none.
 """
@@ -21,7 +21,7 @@ from shardtypes.meshes import Sums
 @dataclass(frozen=True, slots=True)
 class ArgumentLayout:
     """``dims`` are the axes of each dimension, major to minor, and ``sums`` what is outstanding; of other axes than
-    ``axes`` nothing is said. ``function`` is the one that is mapped, None where this JAX does not tell."""
+    ``axes`` nothing is known. ``function`` is the one that is mapped, None where this JAX does not tell."""
 
     dims: tuple[Axes, ...]
     axes: frozenset[str]
@@ -41,7 +41,7 @@ class _Call:
 
 
 def argument_layout(value: Any) -> ArgumentLayout | None:
-    """Where a value lies that is an argument of a surrounding ``shard_map``, or an example of one under ``vmap``."""
+    """How an argument of a surrounding ``shard_map``, or an example of one under ``vmap``, is sharded."""
     calls = list(_calls(sys._getframe(1)))
     if not calls:
         return None

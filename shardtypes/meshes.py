@@ -145,7 +145,7 @@ NO_SUMS = Sums()
 
 
 def make_spec(dims: Iterable[tuple[str, ...]], sums: Sums = NO_SUMS) -> jax.sharding.PartitionSpec:
-    """The ``PartitionSpec`` of dimensions that are split over these axes."""
+    """The ``PartitionSpec`` of dimensions that are sharded over these axes."""
     entries = [axes[0] if len(axes) == 1 else (axes or None) for axes in dims]
     options: dict[str, Any] = {}
     if sums.pending:

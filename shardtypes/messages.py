@@ -1,11 +1,11 @@
-"""What the checks say. One function a message; a test states each word for word."""
+"""The messages of the run-time checks. One function a message; a test states each word for word."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shardtypes.lang.messages import wrong_size
+from shardtypes.lang import messages as lang
 
 if TYPE_CHECKING:
     from shardtypes.layouts import Layout
@@ -46,24 +46,24 @@ def describe(value: Any) -> str:
 
     bound = bound_axes()
     if bound:
-        return array_text(value.dtype, value.shape) + f" per device, with {_axes_text(bound)}"
+        return f"{array_text(value.dtype, value.shape)} (local shape) on mesh {_axes_text(bound)}"
     try:
         under = beneath(value)
-        lies = layout(under.value).without(under.mapped) if under is not None else None
+        actual = layout(under.value).without(under.mapped) if under is not None else None
     except (TypeError, ValueError):
-        lies = None  # no layout is known here: the shape alone is what can be said
-    return described(value.dtype, lies) if lies is not None else array_text(value.dtype, value.shape)
+        actual = None  # no layout is known here: the shape alone is shown
+    return described(value.dtype, actual) if actual is not None else array_text(value.dtype, value.shape)
 
 
-def described(dtype: Any, lies: Layout) -> str:
+def described(dtype: Any, actual: Layout) -> str:
     """An array as an annotation writes it, from its layout: ``f32[16, 64/t] on mesh d=2, t=4``."""
-    return without_mesh(dtype, lies) + lies.beside
+    return without_mesh(dtype, actual) + actual.suffix
 
 
-def without_mesh(dtype: Any, lies: Layout) -> str:
+def without_mesh(dtype: Any, actual: Layout) -> str:
     """As ``described``, without what a shape string has no words for: ``f32[16, 64/t {U:d}]``."""
-    dims = str(lies).split()
-    sums = f" {dims.pop()}" if lies.pending else ""
+    dims = str(actual).split()
+    sums = f" {dims.pop()}" if actual.pending else ""
     return f"{short_dtype(dtype)}[{', '.join(dims)}{sums}]"
 
 
@@ -101,13 +101,12 @@ def no_member(declared: str, failures: Sequence[str]) -> str:
 
 def wrong_dtype(want: str, got: str, declared: str, actual: str) -> str:
     """Another dtype than declared."""
-    return f"dtype is {got}, expected {want}" + declared_actual(declared, actual)
+    return lang.wrong_dtype(want, got) + declared_actual(declared, actual)
 
 
 def wrong_rank(want: str, got: int, declared: str, actual: str) -> str:
     """Another number of dimensions than declared."""
-    plural = "" if want.split()[-1] == "1" else "s"
-    return f"expected {want} dimension{plural}, got {got}" + declared_actual(declared, actual)
+    return lang.wrong_rank(want, str(got)) + declared_actual(declared, actual)
 
 
 def other_dtype(dtype: Any) -> str:
@@ -131,7 +130,7 @@ def other_size(names: Collection[str]) -> str:
 
 def size_differs(dim: int, want: str, got: Any, declared: str, actual: str) -> str:
     """A size that is not the declared one."""
-    return wrong_size(dim, want, str(got)) + declared_actual(declared, actual)
+    return lang.wrong_size(dim, want, str(got)) + declared_actual(declared, actual)
 
 
 def named_size_differs(name: str, want: Any, got: Any, place: Binding | None) -> str:
@@ -141,25 +140,18 @@ def named_size_differs(name: str, want: Any, got: Any, place: Binding | None) ->
 
 
 def unbound_axis(axis: str, bound: Mapping[str, int], declared: str) -> str:
-    """An axis that neither the surrounding shard_map/pmap nor the mesh has."""
-    known = ", ".join(f"{a}={n}" for a, n in bound.items()) or "none"
+    """An axis that neither the surrounding shard_map or pmap nor the mesh has."""
     return (
-        f"mesh axis {axis!r} is not bound here; bound axes: {known}\n  declared {declared}\n"
+        f"{lang.unbound_axis(axis, bound)}\n  declared {declared}\n"
         f"  run it in shard_map or pmap over {axis!r}, or put a mesh that has it in force"
     )
 
 
-def mesh_without_axis(axis: str, sizes: Mapping[str, int]) -> str:
-    """An axis of an annotation that the mesh does not have."""
-    return f"the mesh has no axis {axis!r} (it has: {', '.join(sizes) or 'none'})"
-
-
 def pending_over_automatic(axes: Sequence[str]) -> str:
-    """A partial sum that is to be placed on a mesh that cannot say so."""
-    names = ", ".join(axes)
+    """A partial sum that is to be placed on a mesh that cannot hold it."""
     return (
-        f"JAX leaves sums pending over Explicit mesh axes only, and {names} {'is' if len(axes) == 1 else 'are'} not: "
-        "make the mesh with axis_types=(jax.sharding.AxisType.Explicit, …), or take the sum"
+        f"JAX keeps partial sums over Explicit mesh axes only, not over {lang.axes_text(axes)}: "
+        "make the mesh with axis_types=(jax.sharding.AxisType.Explicit, …), or reduce it"
     )
 
 
@@ -173,14 +165,14 @@ def pending_in_old_jax(version: str) -> str:
 
 def axes_not_known(sharding: Any) -> str:
     """A sharding of which nothing says over which axes it splits."""
-    return f"this sharding has no axis names, and no mesh in force supplies them: {sharding}"
+    return f"the sharding has no axis names, and no mesh is in force to supply them: {sharding}"
 
 
 def abstract_mesh(mesh: str, devices: int) -> str:
     """An abstract mesh where arrays are to be placed."""
     return (
-        f"the mesh {mesh} is abstract, so nothing can be put on it: make one with jax.make_mesh, which needs {devices} "
-        "devices"
+        f"the mesh {mesh} is abstract, so no array can be placed on it: make one with jax.make_mesh, which needs "
+        f"{devices} devices"
     )
 
 
@@ -194,34 +186,31 @@ def dropped_without_mesh(spec: Any) -> str:
 
 def dropped_by_size(dim: int, size: int, parts: int, axes: Sequence[str], spec: Any) -> str:
     """A constraint on a dimension that its axes do not divide."""
-    return (
-        f"the constraint {spec} has no effect on dimension {dim}: its size {size} does not divide over the {parts} "
-        f"devices of {'/'.join(axes)}, and JAX leaves it replicated"
-    )
+    reason = lang.indivisible(size, parts, axes)
+    return f"the constraint {spec} has no effect on dimension {dim}: {reason}, so JAX leaves it replicated"
 
 
-UNSAID = "a reduction is outstanding"  # how the reason begins of a value that is pending where nothing is declared
-REDUCE_IT = (
-    "take the sum, with jax.sharding.reshard or in shard_map with jax.lax.psum, or declare it outstanding, as {U:t}"
-)
+UNDECLARED = "the value is a partial sum"  # how the reason begins of a partial sum that is not declared as one
+REDUCE_IT = "reduce it (jax.sharding.reshard; inside shard_map lax.psum), or declare it, as in {U:t}"
 
 
-def unsaid_reduction(axes: Collection[str]) -> str:
-    """A value that is pending where its annotation says nothing of it."""
-    return f"{UNSAID} over {', '.join(sorted(axes))}, which the annotation does not name"
+def undeclared_sum(axes: Collection[str]) -> str:
+    """A partial sum whose annotation does not declare it."""
+    return f"the value {lang.undeclared_sum(sorted(axes))}"
 
 
-def nothing_pending(axes: Collection[str]) -> str:
-    """A value that is whole where its annotation says pending."""
-    return f"declared pending over {', '.join(sorted(axes))}, but nothing is to be reduced there"
+def no_partial_sum(axes: Collection[str]) -> str:
+    """A value that is reduced where its annotation declares a partial sum."""
+    return f"expected {lang.partial_sum(sorted(axes))}, got a value that is already reduced"
 
 
 def other_reduction(axes: Collection[str], kind: str) -> str:
-    """A maximum or minimum that is pending where a sum is declared."""
-    return f"declared a sum over {', '.join(sorted(axes))}, but it is a {kind} that is still to be taken there"
+    """A partial maximum or minimum where a partial sum is declared."""
+    over = lang.axes_text(sorted(axes))
+    return f"expected {lang.partial_sum(sorted(axes))}, got a partial {kind} over {over}"
 
 
 def sharding_differs(reason: str, declared: str, actual: str, mesh: str) -> str:
     """Another layout than declared."""
-    said = any(words in actual for words in (" on mesh ", " per device, "))
-    return f"{reason}{declared_actual(declared, actual)}" + (f"\n  mesh     {mesh}" if mesh and not said else "")
+    shown = f"\n  mesh     {mesh}" if mesh and " on mesh " not in actual else ""
+    return f"{reason}{declared_actual(declared, actual)}{shown}"

@@ -15,6 +15,7 @@ from shardtypes import messages
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape
+from shardtypes.lang.messages import mesh_without_axis
 from shardtypes.logical_axes import resolve_axes
 from shardtypes.meshes import axes_of_type, current_mesh, entries_of, mesh_sizes
 from shardtypes.pytrees import is_static
@@ -162,7 +163,7 @@ def make_shardings(annotation: Any, mesh: Any = None) -> Any:
         shape = shape_of_type(array)
         for axis in shape.axes:
             if axis not in mesh.axis_names:
-                raise ValueError(f"{array}: " + messages.mesh_without_axis(axis, mesh_sizes(mesh)))
+                raise ValueError(f"{array}: " + mesh_without_axis(axis, mesh_sizes(mesh)))
         automatic = [axis for axis in shape.pending if axis not in axes_of_type(mesh, "Explicit")]
         if automatic:
             raise ValueError(f"{array}: {messages.pending_over_automatic(automatic)}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from shardtypes.lang.messages import axes_text, partial_sum
 from shardtypes.meshes import format_mesh
 
 if TYPE_CHECKING:
@@ -82,13 +83,13 @@ def _legend(layout: Layout, rows: int | None, columns: int | None) -> str:
     others = [d for d in range(len(layout.shape)) if d not in (rows, columns) and _over(layout, d)]
     words += [f"not drawn: dimension {d}{_over(layout, d)}" for d in others]
     if layout.dims is not None and layout.replicated:
-        words.append(f"replicated over {', '.join(layout.replicated)}")
+        words.append(f"replicated over {axes_text(layout.replicated)}")
     if layout.pending:
-        words.append(f"a sum over {', '.join(sorted(layout.pending))} is outstanding")
+        words.append(partial_sum(sorted(layout.pending)))
     words.append(f"each device holds {' × '.join(map(str, layout.shard_shape)) or 'a scalar'}")
     return escape("; ".join(words))
 
 
 def _over(layout: Layout, dim: int) -> str:
     axes: Any = layout.dims[dim] if layout.dims is not None else ()
-    return f" over {'/'.join(axes)}" if axes else ""
+    return f" over {axes_text(axes)}" if axes else ""

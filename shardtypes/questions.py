@@ -1,4 +1,4 @@
-"""The question to the compiler how a value lies, as an operation in a program.
+"""The question to the compiler how a value is sharded, as an operation in a program.
 
 JAX has one of its own, which forgets under ``vmap`` which dimension was added, and fails where the compiler splits a
 dimension over half of a mesh axis.
@@ -64,16 +64,16 @@ def _lowered(context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...
     mesh, devices = _mesh_and_devices(context.module_context.axis_context)
     shape = context.avals_in[0].shape
 
-    def told(lies: Any) -> None:
-        sharding: Sharding = GSPMDSharding(devices, lies)
-        if mesh is not None and lies.is_manual():
+    def report(compiled: Any) -> None:
+        sharding: Sharding = GSPMDSharding(devices, compiled)
+        if mesh is not None and compiled.is_manual():
             sharding = NamedSharding(mesh, PartitionSpec())
         answer(sharding, mesh, shape, mapped)
 
     if len(devices) == 1:
-        told(replicated_hlo_sharding)
+        report(replicated_hlo_sharding)
         return []
-    context.module_context.add_keepalive(told)
+    context.module_context.add_keepalive(report)
     hlo.CustomCallOp(
         [value.type],
         [value],
@@ -81,7 +81,7 @@ def _lowered(context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...
         has_side_effect=ir.BoolAttr.get(True),
         api_version=mlir.i32_attr(1),
         called_computations=ir.ArrayAttr.get([]),
-        backend_config=ir.StringAttr.get(xla_client.encode_inspect_sharding_callback(told)),
+        backend_config=ir.StringAttr.get(xla_client.encode_inspect_sharding_callback(report)),
     )
     return []
 

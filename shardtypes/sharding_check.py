@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 from shardtypes import _stats, messages
 from shardtypes.beneath import Beneath, beneath
 from shardtypes.errors import ShardingError
+from shardtypes.lang.messages import indivisible, mesh_without_axis, wrong_axes
 from shardtypes.layouts import Axes, Layout, axes_of_spec, layout, normalise, same_indices
 from shardtypes.logical_axes import resolve_axes, rules_in_force
 from shardtypes.meshes import (
@@ -59,7 +60,7 @@ def claims(spec: ArraySpec, rank: int) -> tuple[Claim, ...] | None:
 
 
 def nothing_known(value: Any, aval: Any) -> bool:
-    """Whether nothing at all is known about where a traced value lies: no mesh, in force or in its type."""
+    """Whether nothing at all is known about the sharding of a traced value: no mesh, in force or in its type."""
     if type(value).__name__ != "DynamicJaxprTracer" or current_mesh() is not None:
         return False
     sharding = getattr(aval, "sharding", None)
@@ -71,7 +72,9 @@ def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: 
     __tracebackhide__ = True
     if type(table) is UnplacedTable:
         if spec.sharded:
-            _stats.count_not_possible("where the fields of a value lie that is being made: it may be placed afterwards")
+            _stats.count_not_possible(
+                "the sharding of the fields of an object under construction: it may be placed afterwards"
+            )
         return
     if isinstance(value, jax.core.Tracer):
         if view.manual:
@@ -110,7 +113,7 @@ def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: 
         count_agreement(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
 
 
-NO_MESH = "no mesh in force, and the value lies on one device"
+NO_MESH = "no mesh in force, and the value is on one device"
 SKIPPED = "?"  # first character of a reason why the comparison could not be made
 
 
@@ -123,14 +126,14 @@ def report(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> N
     __tracebackhide__ = True
     if reason.startswith(SKIPPED):
         _stats.count_not_possible(reason[len(SKIPPED) :])
-    elif reason.startswith(messages.UNSAID) and site.role.startswith(_MAY_BE_PENDING):
-        _stats.count_not_possible("a result or a local is pending over axes that its annotation does not name")
+    elif reason.startswith(messages.UNDECLARED) and site.role.startswith(_MAY_BE_PENDING):
+        _stats.count_not_possible("a result or a local is a partial sum over axes that its annotation does not declare")
     else:
         raise difference(spec, reason, value, mesh, site)
 
 
 def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
-    """Record that a value was found to lie as declared, on a mesh with axes of these sizes."""
+    """Record that a value is sharded as declared, on a mesh with axes of these sizes."""
     _stats.count("sharding")
     for dim, axes in enumerate(spec.axes):
         for axis in axes:
@@ -141,25 +144,25 @@ def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> No
 
 
 def difference(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> ShardingError:
-    """The error that says why a value does not lie as declared, and what to do."""
+    """The error that says why a value is not sharded as declared, and what to do."""
     under = beneath(value)
     advice = (
         "place it with shardtypes.shard(x, T) or jax.device_put, or correct the annotation"
         if under is not None and not isinstance(under.value, jax.core.Tracer)
         else "correct the annotation, the in_shardings, or add a with_sharding_constraint"
     )
-    if reason.startswith(messages.UNSAID):
+    if reason.startswith(messages.UNDECLARED):
         advice = messages.REDUCE_IT
-    said = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(mesh))
-    return ShardingError(said, site, advice)
+    text = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(mesh))
+    return ShardingError(text, site, advice)
 
 
 def unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str, int]) -> str:
-    """What to say of an axis that there is not."""
+    """The message about an axis that the mesh does not have."""
     for axes in (*declared, spec.shape.pending):
         for axis in axes or ():
             if axis not in sizes:
-                return messages.mesh_without_axis(axis, sizes)
+                return mesh_without_axis(axis, sizes)
     return AGREES
 
 
@@ -185,7 +188,7 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
         return unknown
     if type(sharding) is SingleDeviceSharding:
         if any(sizes[a] > 1 for axes in declared for a in axes or ()) or spec.shape.pending:
-            return f"declared sharded, but it lies whole on one device ({next(iter(sharding.device_set))})"
+            return f"expected a sharded array, got one on a single device ({next(iter(sharding.device_set))})"
         return AGREES
     actual = layout(value, mesh)
     if actual.dims is not None:
@@ -198,7 +201,7 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
     if under.mapped:
         return SKIPPED + "axis names differ, inside vmap"
     if actual.pending or spec.shape.pending:
-        return SKIPPED + "axis names differ, and a reduction is outstanding"
+        return SKIPPED + "axis names differ, and the value is a partial sum"
     return compare_maps(declared, actual, reference)
 
 
@@ -211,7 +214,7 @@ def _compare_unnamed(declared: Sequence[Claim], sharding: Any) -> str:
     """A sharding without axis names, and no mesh: only 'replicated' can be compared."""
     if sharding.is_fully_replicated:
         if axes_in(declared):
-            return "declared sharded, but it is replicated on every device"
+            return "expected a sharded array, got a replicated one"
         return AGREES
     return (
         f"{type(sharding).__name__} has no axis names, and no mesh is in force to supply them: "
@@ -233,7 +236,7 @@ def compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any) -> str:
         wanted, actual.sharding.devices_indices_map(actual.sizes), actual.sizes
     ):
         return AGREES
-    return "the devices hold other parts of it than declared"
+    return "the devices hold other shards than declared"
 
 
 def compare_named(
@@ -248,16 +251,16 @@ def compare_named(
     says anything."""
     assert actual.dims is not None
     wanted = normalise([axes or () for axes in declared], sizes)
-    lies = normalise(actual.dims, sizes)
-    for dim, (claim, want, got) in enumerate(zip(declared, wanted, lies, strict=True)):
+    found = normalise(actual.dims, sizes)
+    for dim, (claim, want, got) in enumerate(zip(declared, wanted, found, strict=True)):
         if claim is None or want == got:
             continue
-        reason = f"dimension {dim} is {_over(got)}, expected {_over(want)}"
-        if want and not any(lies) and not open_axes:
-            reason += "; it is fully replicated"
+        reason = wrong_axes(dim, want, got)
+        if want and not any(found) and not open_axes:
+            reason += "; the array is fully replicated"
         parts = parts_of(want, sizes)
         if not got and shape[dim] % parts:
-            reason += f" (its size {shape[dim]} does not divide over {parts} devices: JAX drops such a constraint)"
+            reason += f" ({indivisible(shape[dim], parts, want)}: JAX drops such a constraint)"
         return reason
     return compare_sums(pending, actual.sums, sizes)
 
@@ -267,20 +270,12 @@ def compare_sums(pending: Collection[str], actual: Sums, sizes: Mapping[str, int
     outstanding = {a for a in actual.pending if sizes.get(a, 2) > 1}
     promised = {a for a in pending if sizes.get(a, 2) > 1}
     if promised - outstanding:
-        return messages.nothing_pending(promised - outstanding)
+        return messages.no_partial_sum(promised - outstanding)
     if promised and actual.reduction != "sum":
         return messages.other_reduction(promised, actual.reduction)
     if outstanding - promised:
-        return messages.unsaid_reduction(outstanding - promised)
+        return messages.undeclared_sum(outstanding - promised)
     return AGREES
-
-
-def _over(axes: Axes) -> str:
-    return "sharded over " + _names(axes) if axes else "not sharded"
-
-
-def _names(axes: Axes) -> str:
-    return "/".join(axes)
 
 
 def compare_types(spec: ArraySpec, declared: Sequence[Claim], aval: Any, mesh: Any, axes: frozenset[str]) -> str:

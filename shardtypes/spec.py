@@ -143,7 +143,7 @@ def shape_of(spec: ShapeSpec | Shape | Text) -> Shape:
 
 
 def partition_spec(shape: Shape, axes: Sequence[tuple[str, ...]]) -> PartitionSpec:
-    """The ``PartitionSpec`` of a shape whose dimensions are split over ``axes``. ``ValueError`` for an open rank."""
+    """The ``PartitionSpec`` of a shape whose dimensions are sharded over ``axes``. ``ValueError`` for an open rank."""
     from shardtypes.meshes import Sums, make_spec
 
     if shape.rank is None:

@@ -60,7 +60,7 @@ class Fitter:
         yield from (made for made in suggested if made.equal != fit.equal)
 
     def _suggested(self, fit: Fit, trial: Any) -> Iterator[Fit]:
-        said = _numbers_in(trial.error)
+        mentioned = _numbers_in(trial.error)
         configured = closed(self.pool)
         for sizes in self._of_reshape(fit, trial, configured):
             yield replace(fit, fixed={**fit.fixed, **sizes})
@@ -68,7 +68,7 @@ class Fitter:
             if not self._is_free(fit, name):
                 continue
             factor = fit.sizes.factor(name)
-            for number in _in_place_of(value, said):
+            for number in _in_place_of(value, mentioned):
                 if number % factor:
                     continue
                 fixed = {**fit.fixed, name: number}
@@ -123,10 +123,10 @@ def _numbers_in(error: Exception | None) -> list[int]:
     return list(dict.fromkeys(number for number in found if number > 0))
 
 
-def _in_place_of(value: int, said: Sequence[int]) -> list[int]:
+def _in_place_of(value: int, mentioned: Sequence[int]) -> list[int]:
     """What a size may have to be: as much larger as one number of a message is than another that it divides."""
-    parts = [number for number in said if number % value == 0]
-    found = {value * whole // part for part in parts for whole in said if value * whole % part == 0}
+    parts = [number for number in mentioned if number % value == 0]
+    found = {value * whole // part for part in parts for whole in mentioned if value * whole % part == 0}
     return sorted(number for number in found if 0 < number < _LARGEST)
 
 

@@ -96,7 +96,7 @@ def guess_of(parameter: inspect.Parameter, hint: Any) -> Guess:
     name = parameter.name
     if name in ("self", "cls") and isinstance(hint, type):
         raise CannotTell(
-            f"{hint.__name__} is no pytree_dataclass, so annotations do not make its object: give one as first argument"
+            f"{hint.__name__} is not a pytree_dataclass, so no object of it can be made: give one as first argument"
         )
     missing = _unknown(hint, "")
     if missing is None:

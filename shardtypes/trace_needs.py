@@ -154,7 +154,7 @@ def _give_numbers(needs: Needs, supposed: Mapping[str, int], replaced: contextli
                 return compute(number(self, name in ("__int__", "__index__")))
             if before is not None:
                 return before(self)
-            raise TypeError(f"a symbolic dimension is no number: {self}")
+            raise TypeError(f"a symbolic dimension is not a number: {self}")
 
         return method
 

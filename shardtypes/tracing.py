@@ -35,6 +35,7 @@ from shardtypes.dtypes import shape_of_type
 from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
 from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang import Shape, format_witness
+from shardtypes.lang.messages import axes_text, mesh_without_axis
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.trace_arguments import (
     Argument,
@@ -351,7 +352,9 @@ def _not_compared(parameters: list[Argument], mesh: Any) -> str:
     if mesh is None:
         return "; shardings were not compared: pass a mesh with Explicit axes"
     left = [axis for axis in axes if axis not in axes_of_type(mesh, "Explicit")]
-    return f"; shardings over {', '.join(left)} were not compared: JAX says them of Explicit axes only" if left else ""
+    if not left:
+        return ""
+    return f"; shardings over {axes_text(left)} were not compared: only Explicit axes are part of JAX's types"
 
 
 def _symbols(parameters: list[Argument], sizes: Mapping[str, int]) -> list[str]:
@@ -371,7 +374,7 @@ def _factors(parameters: list[Argument], mesh: Any) -> dict[str, int]:
         for dim in shape.dims:
             for axis in dim.axes:
                 if mesh is not None and axis not in lengths:
-                    raise CannotTell(f"the mesh has no axis {axis!r}")
+                    raise CannotTell(mesh_without_axis(axis, lengths))
             count = math.prod(lengths.get(axis, 1) for axis in dim.axes)
             for symbol in dim.size.symbols if dim.size is not None else ():
                 factors[symbol] = math.lcm(factors.get(symbol, 1), count)

@@ -38,8 +38,8 @@ def register_with_typeguard() -> None:
     except ModuleNotFoundError as error:
         from shardtypes.messages import missing_package
 
-        said = missing_package("register_with_typeguard", "typeguard")
-        raise ModuleNotFoundError(said, name="typeguard") from error
+        message = missing_package("register_with_typeguard", "typeguard")
+        raise ModuleNotFoundError(message, name="typeguard") from error
     from typeguard import _transformer
 
     from shardtypes.typeguard_strings import leave_strings_alone

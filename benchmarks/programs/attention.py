@@ -1,4 +1,4 @@
-"""Attention in its usual guises, annotated with shapes and dtypes."""
+"""Attention in its usual spellings, annotated with shapes and dtypes."""
 
 from __future__ import annotations
 

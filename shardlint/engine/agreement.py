@@ -85,7 +85,10 @@ def lie_alike(
             continue
         if any(None not in (x.axes, y.axes) and x.axes != y.axes for x, y in zip(a.dims, b.dims, strict=True)):
             item = f" (item {where})" if where else ""
-            text = f"{sides[0]} split as {_split(a)} {sides[1]} {_split(b)}{item}: on explicit axes both have to be split alike, reshard one of them"  # noqa: E501 - one sentence
+            text = (
+                f"{sides[0]} {_split(a)} {sides[1]} {_split(b)}{item}: on Explicit axes their shardings must be equal, "
+                "reshard one of them"
+            )
             site.report(text, None, func, (*path, *indices(where)), start, "ST313")
             return
 

@@ -145,7 +145,9 @@ def _bound_by(
         for name in sorted(size.symbols & type_.shape.names):
             bound = bindings.get(name)
             if bound is not None:
-                return ((frame.module, places[param.name], f"{name!r} of {func.name} is {bound} by this argument"),)
+                return (
+                    (frame.module, places[param.name], f"{name!r} of {func.name} is bound to {bound} by this argument"),
+                )
     return ()
 
 

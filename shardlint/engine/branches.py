@@ -23,7 +23,7 @@ def call_branches(site: Site, qualname: str, args: list[Value], kwargs: dict[str
             functions, operands = [args[2], args[4]], [[args[1]], [args[3]]]
         if isinstance(pred, ArrayValue) and pred.dims:
             shape = format_shape([d.size for d in pred.dims])
-            site.report(f"the condition must be one bool, it is an array {shape!r}")
+            site.report(f"the predicate must be a scalar bool, it is an array {shape!r}")
     else:
         given = {**dict(zip(("index", "branches"), args, strict=False)), **kwargs}
         branches = given.get("branches")
@@ -36,8 +36,8 @@ def call_branches(site: Site, qualname: str, args: list[Value], kwargs: dict[str
             site.call(func, [traced(value) for value in rest]) for func, rest in zip(functions, operands, strict=True)
         ]
     for func, result in zip(functions[1:], results[1:], strict=True):
-        agree(site, results[0], result, ("its branches give", "and"), func)
-        lie_alike(site, results[0], result, ("its branches give results", "and"), func)
+        agree(site, results[0], result, ("the branches return", "and"), func)
+        lie_alike(site, results[0], result, ("the branches return", "and"), func)
     return join_all([traced(result) for result in results])
 
 

@@ -308,7 +308,7 @@ def construct(
     for name, (node, module) in declared.items():
         type_ = types[name]
         if name in given:
-            what = f"field {name} of {cls.name}{', in each of a stack' if stack else ''}"
+            what = f"field {name} of {cls.name}{' (stacked)' if stack else ''}"
             found = matching.check(it, type_, given[name], bindings, frame.facts, what)
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
             if found is not None and not found.kind:

@@ -144,7 +144,7 @@ def _reverse_mode(
         return
     result, residuals = pair.items
     wanted = site.call(primal, args)
-    agree(site, wanted, result, ("the function gives", "while its forward rule gives"), forward, (0,))
+    agree(site, wanted, result, ("the function returns", "but its forward rule returns"), forward, (0,))
     static = [value for index, value in enumerate(args) if index in fixed]
     varied = [(index, value) for index, value in enumerate(args) if index not in fixed]
     if len(backward.node.params) != len(static) + 2:
@@ -172,7 +172,7 @@ def _cotangents(
             continue
         if children(value) is not None and _has_gaps(cotangent):
             continue
-        sides = (f"argument {name} is", "while its cotangent is")
+        sides = (f"argument {name} is", "but its cotangent is")
         agree(site, map_leaves(value, _shape), map_leaves(cotangent, _shape), sides, backward, (place,))
 
 
@@ -211,6 +211,6 @@ def _forward_mode(site: Site, primal: FunctionValue, rule: FunctionValue, fixed:
         return
     if isinstance(pair, SequenceValue):
         result, tangent = pair.items
-        agree(site, site.call(primal, args), result, ("the function gives", "while its rule gives"), rule, (0,))
+        agree(site, site.call(primal, args), result, ("the function returns", "but its rule returns"), rule, (0,))
         shapes = map_leaves(result, _shape), map_leaves(tangent, _shape)
-        agree(site, *shapes, ("the result of its rule is", "while the tangent is"), rule, (1,))
+        agree(site, *shapes, ("the result of its rule is", "but the tangent is"), rule, (1,))

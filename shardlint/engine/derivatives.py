@@ -122,8 +122,9 @@ def _inexact(
             return leaf
         if dtypes.is_kind(leaf.dtype, "signed", "unsigned", "bool"):
             known = dtypes.written(leaf.dtype)
-            text = f"{func.kind.rpartition('.')[2]}: argument {index} is {known}, only floating-point values have"
-            it.report(frame, "ST212", place, f"{text} derivatives")
+            short = func.kind.rpartition(".")[2]
+            text = f"{short}: argument {index} is {known}, which has no derivative: cast it to a floating dtype"
+            it.report(frame, "ST212", place, text)
         return leaf
 
     map_leaves(value, look)
@@ -143,7 +144,7 @@ def _not_scalar(
     path = (0,) if aux else ()
     place = result_place(func.func, frame, path)
     related = () if place is None else ((frame.module, at, "its gradient is taken here"),)
-    text = f"{short} needs a function whose result is one number, this one gives {what}"
+    text = f"{short} needs a function with a scalar result, this one returns {what}"
     it.report(frame, "ST217", at if place is None else place, text, related=related)
     return True
 
@@ -218,7 +219,7 @@ def _like(it: Interpreter, frame: Frame, wanted: Value, given: Value, what: str,
         if not (isinstance(a, ArrayValue) and isinstance(b, ArrayValue)) or a.dims is None or b.dims is None:
             continue
         shapes = [format_shape([d.size for d in v.dims or ()]) for v in (a, b)]
-        text = f"{what}{' ' + path if path else ''} is {shapes[1]!r}, {other} is {shapes[0]!r}"
+        text = f"{what}{' ' + path if path else ''} is {shapes[1]!r}, but {other} is {shapes[0]!r}"
         if len(a.dims) != len(b.dims):
             it.report(frame, "ST202", at, text)
             return

@@ -38,7 +38,7 @@ def check_decorators(it: Interpreter, frame: Frame, node: ir.Function) -> None:
         for below in node.decorators[index + 1 :]:
             hidden = _hidden_by(it, frame, below, name == _TYPEGUARD)
             if hidden is not None:
-                message = f"`typechecked` does not see the annotations of {node.name} through `{hidden}`: put it below"
+                message = f"`typechecked` does not see the annotations of {node.name} through `{hidden}`: move it below"
                 it.report(frame, "ST106", expr.at, message, related=((frame.module, below.at, "hidden by this"),))
                 return
 
@@ -83,7 +83,7 @@ def check_jitted(it: Interpreter, frame: Frame, node: ir.Function) -> None:
         ]
         if arrays:
             message = (
-                f"{type_.cls.name} is no pytree, so jit cannot take it and its array field {arrays[0]!r} is not "
+                f"{type_.cls.name} is not a pytree, so jit cannot take it and its array field {arrays[0]!r} is not "
                 f"checked: make it a pytree_dataclass"
             )
             it.report(frame, "ST106", param.annotation.at, message)

@@ -96,7 +96,7 @@ def call(
         verdict = compare(wanted, last, frame.facts)
         if isinstance(verdict, Different):
             shape = format_shape([d.size for d in dims])
-            message = f"{name}: its input has {wanted} features, the argument is {shape!r}"
+            message = f"{name} takes {wanted} input features, but the argument is {shape!r}"
             it.report(frame, "ST202", places[0] if places else at, message, verdict.witness)
             return Unknown("an error was reported here")
     if layer.kind == "general":

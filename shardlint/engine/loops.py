@@ -33,6 +33,7 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import Different, Size, compare, format_shape
+from shardtypes.lang.messages import sharded_over
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -93,7 +94,7 @@ def _scan(site: Site) -> Value:
         else:
             verdict = compare(length.size, dim.size, site.frame.facts)
             if isinstance(verdict, Different):
-                site.report(f"length is {length.size}, the scanned arrays have {dim.size}", verdict.witness)
+                site.report(f"length is {length.size}, but the leading dimension of xs is {dim.size}", verdict.witness)
     outputs: Value = Unknown("outputs of a scan")
 
     def step(carry: Value) -> Value:
@@ -126,20 +127,23 @@ def _example(site: Site, xs: Value) -> tuple[Dimension, Value]:
             axes = value.dims[0].axes
             if axes and placed(value):
                 shape = format_shape([dim.size for dim in value.dims], [dim.axes or () for dim in value.dims])
-                text = f"{site.name}: {path} is {shape!r}, and it goes through the first dimension, which is split over {'/'.join(axes)}: JAX refuses that on explicit axes; reshard {path} first"  # noqa: E501 - one sentence
+                text = (
+                    f"{site.name}: {path} is {shape!r}, and the dimension it scans over is {sharded_over(axes)}, which "
+                    f"JAX refuses on Explicit axes: reshard {path} first"
+                )
                 site.it.report(site.frame, "ST313", site.places.get("xs", site.at), text)
             return replace(value, dims=value.dims[1:], numpy=False, dtype=None if value.numpy else value.dtype)
         if isinstance(value, ArrayValue) and value.dims is None:
             return value if value.manual else ArrayValue(None, value.dtype)
         if is_leaf(value):
-            site.report(f"{path} is a single number, it cannot be scanned over")
+            site.report(f"{path} is a scalar, it has no dimension to scan over")
         return Unknown("a slice of the scanned values", leaf=value.leaf if isinstance(value, Unknown) else None)
 
     found = one(xs, "xs")
     for path, size in sizes[1:]:
         verdict = compare(sizes[0][1], size, site.frame.facts)
         if isinstance(verdict, Different):
-            text = f"the scanned arrays have different leading dimensions: {sizes[0][0]} {sizes[0][1]}, {path} {size}"
+            text = f"leading dimensions differ: {sizes[0][0]} has {sizes[0][1]}, {path} has {size}"
             site.report(text, verdict.witness)
             break
     whole = site.it.view is None and explicit_axes(site.frame.mesh) is not None
@@ -150,7 +154,7 @@ def _carried(site: Site, start: str, step: Callable[[Value], Value], body: str, 
     """The carry after a loop. A first step may show what the start did not; then the body is seen once more."""
     before = _start(site, site.given[start])
     after = step(before)
-    lie_alike(site, before, after, ("its carry starts", "and comes back as"), site.given[body], path, start)
+    lie_alike(site, before, after, ("the carry starts as", "but the body returns"), site.given[body], path, start)
     parted = _is_parted(before, after)
     settled = after if parted else _settled(before, after)
     if parted:
@@ -162,7 +166,7 @@ def _carried(site: Site, start: str, step: Callable[[Value], Value], body: str, 
         before = settled
         after = step(before)
         settled = _settled(before, after)
-    agree(site, before, after, ("its carry starts as", "and comes back as"), site.given[body], path, start)
+    agree(site, before, after, ("the carry starts as", "but the body returns"), site.given[body], path, start)
     return settled
 
 
@@ -269,7 +273,7 @@ def _test(site: Site, func: Value, carry: Value) -> None:
     result = site.call(func, [carry])
     if isinstance(result, ArrayValue) and result.dims:
         shape = format_shape([d.size for d in result.dims])
-        site.report(f"the condition must give one bool, it gives an array {shape!r}", func=func)
+        site.report(f"the condition must return a scalar bool, it returns an array {shape!r}", func=func)
 
 
 def _associative(site: Site) -> Value:

@@ -25,6 +25,7 @@ from shardlint.values import (
     WrappedValue,
 )
 from shardtypes.lang import Different, Size, compare, format_shape
+from shardtypes.lang.messages import sharded_differently, sharded_over
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -79,7 +80,7 @@ class _Mapped:
             made = rebuilt(value, [(key, self.one(item, axes, f"{what}{_step(value, key)}")) for key, item in parts])
             return replace(made, prefix=made.prefix[1:]) if isinstance(made, InstanceValue) else made
         if is_leaf(value) and not self.lenient and value != IntValue(None):  # many an array is annotated ``int``
-            raise _Wrong(f"{what} is a number, which has no axis {axis} to map over")
+            raise _Wrong(f"{what} is a scalar, which has no axis {axis} to map over")
         if self.lenient and not isinstance(value, Unknown):
             return value
         self.certain = False
@@ -112,7 +113,7 @@ class _Mapped:
         parts = children(value)
         wanted = dict(children(axes) or [])
         if isinstance(value, ArrayValue) and not may_be_tree(value):
-            raise _Wrong(f"{what} is one array, in_axes has a {_kind(axes)} for it")
+            raise _Wrong(f"{what} is one array, but in_axes has a {_kind(axes)} for it")
         if parts is None or type(value) is not type(axes) or (isinstance(value, SequenceValue) and value.names):
             self.certain = False
             return Unknown("in_axes is not understood")
@@ -120,7 +121,7 @@ class _Mapped:
             if "list" in (_kind(axes), _kind(value)):
                 self.certain = False
                 return Unknown("in_axes is not understood")
-            raise _Wrong(f"{what} has {_entries(value)}, in_axes has {_entries(axes)} for it")
+            raise _Wrong(f"{what} has {_entries(value)}, but in_axes has {_entries(axes)} for it")
         made = [(key, self.one(item, wanted[key], f"{what}{_step(value, key)}")) for key, item in parts]
         return rebuilt(value, made)
 
@@ -135,8 +136,8 @@ class _Mapped:
         for what, axes in self.split[1:]:
             if axes != self.split[0][1]:
                 first, one = self.split[0]
-                ways = f"{first} over {'/'.join(one or ('no axis',))}, {what} over {'/'.join(axes or ('no axis',))}"
-                raise _Wrong(f"mapped dimensions are split differently: {ways}; reshard one of them", {}, "ST313")
+                ways = [f"{first} is {sharded_over(one)}", f"{what} is {sharded_over(axes)}"]
+                raise _Wrong(sharded_differently(ways, "mapped dimensions"), {}, "ST313")
 
 
 def call_mapped(
@@ -164,10 +165,10 @@ def call_mapped(
                 raise _Wrong("no argument is mapped: in_axes needs an axis for at least one")
     except _Wrong as wrong:
         return _report(it, frame, func, at, wrong)
-    lies = next(iter(mapped.axes)) if len(mapped.axes) == 1 and mapped.certain and "axis_size" not in options else None
-    dim = Dimension(
-        mapped.sizes[0][1] if mapped.sizes else None, lies if it.view is not None or explicit_axes(frame.mesh) else None
-    )
+    is_certain = mapped.certain and "axis_size" not in options and len(mapped.axes) == 1
+    is_followed = it.view is not None or explicit_axes(frame.mesh) is not None
+    axes = next(iter(mapped.axes)) if is_certain and is_followed else None
+    dim = Dimension(mapped.sizes[0][1] if mapped.sizes else None, axes)
     naming = named_axes.Naming(func, dim.size, dim.axes)
     inside = it.view is not None
     with named_axes.bound(it, frame, naming) as manual:
@@ -225,7 +226,7 @@ def _unmapped(func: Value, mapped: _Mapped, out: Value) -> None:
     for path in paths:
         if depends(func, mapped.positions, path):
             what = f"item {path[0]} of the result" if path else "the result"
-            raise _Wrong(f"out_axes is None for {what}, which differs from example to example")
+            raise _Wrong(f"out_axes is None for {what}, which depends on the mapped arguments: give it an axis")
 
 
 def _static(options: dict[str, Value]) -> frozenset[int] | None:
@@ -260,13 +261,13 @@ def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
     if isinstance(axes, (SequenceValue, DictValue)):
         parts, wanted = children(value), dict(children(axes) or [])
         if isinstance(value, ArrayValue):
-            raise _Wrong(f"{what} is one array, out_axes has a {_kind(axes)} for it")
+            raise _Wrong(f"{what} is one array, but out_axes has a {_kind(axes)} for it")
         if parts is None or type(value) is not type(axes):
             return Unknown("out_axes is not understood")
         if dict(parts).keys() != wanted.keys():
             if isinstance(value, SequenceValue) and value.kind == "list":
                 return Unknown("out_axes is not understood")
-            raise _Wrong(f"{what} has {_entries(value)}, out_axes has {_entries(axes)} for it")
+            raise _Wrong(f"{what} has {_entries(value)}, but out_axes has {_entries(axes)} for it")
         made = [(key, _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient)) for key, item in parts]
         return rebuilt(value, made)
     axis = static_int(axes)
@@ -284,13 +285,13 @@ def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
     rank = len(leaf.dims)
     if not -rank - 1 <= axis <= rank:
         shape = format_shape([d.size for d in leaf.dims])
-        raise _Wrong(f"{what} is {shape!r} for one example: the mapped dimension cannot be its axis {axis}")
+        raise _Wrong(f"{what} is {shape!r} for one example, so the mapped dimension cannot be its axis {axis}")
     axis = axis if axis >= 0 else axis + rank + 1
     twice = {one for other in leaf.dims for one in other.axes or ()}.intersection(dim.axes or ())
     if twice and placed(leaf):
         shape = format_shape([d.size for d in leaf.dims], [d.axes or () for d in leaf.dims])
-        ways = f"{what} is {shape!r} for one example, and the examples are split over {'/'.join(dim.axes or ())}"
-        raise _Wrong(f"{ways}: two dimensions would be split over {min(twice)}", {}, "ST313")
+        ways = f"{what} is {shape!r} for one example, and the mapped dimension is {sharded_over(dim.axes or ())}"
+        raise _Wrong(f"{ways}: two dimensions would be sharded over {min(twice)!r}", {}, "ST313")
     return stacked(leaf, axis, dim, dim.axes)
 
 

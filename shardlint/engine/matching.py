@@ -42,7 +42,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Shape, Size, dtypes, format_shape, unify
+from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Shape, Size, dtypes, format_shape, messages, unify
 from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
@@ -269,7 +269,8 @@ def check(
                 promised = any(isinstance(one, ArrayType) and one.shape is not None for one in types)
                 if value.kind != "tuple" or len(types) < 2 or not promised:
                     return None  # the type checker's business
-                return Problem("", f"{what}: expected {_count(len(types))}, got a tuple of {_count(len(values))}")
+                got = f"a tuple of {_count(len(values))}"
+                return Problem("", messages.expected_got(what, _count(len(types)), got))
             for index, (one, item) in enumerate(zip(types, values, strict=True)):
                 found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
                 if found is not None:
@@ -294,18 +295,17 @@ def check(
             return check(it, type_, inner, bindings, facts, what, depth)
         case ArrayType(shape=Shape()), SequenceValue(kind="tuple", items=values) if _holds_arrays(values):
             got = f"a tuple of {_count(len(values))}"
-            return Problem("", f"{what}: expected {type_.text.strip()!r}, got {got}", {}, type_, kind=True)
+            return Problem("", messages.expected_got(what, type_.written, got), {}, type_, kind=True)
         case ArrayType(shape=Shape()), InstanceValue(cls=cls) if _only_holds_arrays(cls):
-            text = f"{what}: expected {type_.text.strip()!r}, got an instance of {cls.name}"
+            text = messages.expected_got(what, type_.written, f"an instance of {cls.name}")
             return Problem("", text, {}, type_, kind=True)
         case ClassType(cls=cls), _ if not _tells_arrays(it, type_, 0):
             return None  # the type checker's business
-        case ClassType(cls=cls), ArrayValue(dims=dims) if dims is not None and _only_holds_arrays(cls):
-            shape = format_shape([dim.size for dim in dims])
-            text = f"{what}: expected an instance of {cls.name}, got an array of shape {shape!r}"
+        case ClassType(cls=cls), ArrayValue() if value.dims is not None and _only_holds_arrays(cls):
+            text = messages.expected_got(what, f"an instance of {cls.name}", written(value))
             return Problem("", text, kind=True)
         case ClassType(cls=cls), SequenceValue(kind="tuple", names=None, items=values) if _only_holds_arrays(cls):
-            text = f"{what}: expected an instance of {cls.name}, got a tuple of {_count(len(values))}"
+            text = messages.expected_got(what, f"an instance of {cls.name}", f"a tuple of {_count(len(values))}")
             return Problem("", text, kind=True)
         case _:
             pass
@@ -350,7 +350,7 @@ def _check_manual(
     if problem is None:
         found = manual_match.conflict(view, type_, value, what)
     else:
-        found = manual_match.whole_for_split(view, type_, value, problem.dim, what)
+        found = manual_match.replicated_for_sharded(view, type_, value, problem.dim, what)
         if found is None and not problem.code:
             mark = bindings.mark()
             if check_array(type_, manual_match.with_own_sizes(view, value), bindings, facts, what) is None:
@@ -371,17 +371,19 @@ def check_array(type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: 
             return Problem("", describe(type_, value, mismatch, what), mismatch.witness, type_, mismatch.dim)
     if type_.dtype is not None and value.dtype is not None and not value.numpy:
         if not dtype_fits(type_.dtype, value.dtype):
-            got = dtypes.written(value.dtype)
-            return Problem("ST212", f"{what}: expected dtype {type_.dtype}, got {got}", {}, type_)
+            detail = messages.wrong_dtype(messages.dtype_text(type_.dtype), messages.dtype_text(value.dtype))
+            return Problem("ST212", messages.expected_got(what, type_.written, written(value), detail), {}, type_)
     return None
 
 
 def describe(type_: ArrayType, value: ArrayValue, mismatch: Mismatch, what: str) -> str:
+    return messages.expected_got(what, type_.written, written(value), mismatch.text)
+
+
+def written(value: ArrayValue) -> str:
+    """The type of an array as an annotation writes it."""
     sizes = None if value.dims is None else [dim.size for dim in value.dims]
-    detail = f"dimension {mismatch.dim} is {mismatch.got}, expected {mismatch.want}" if mismatch.dim is not None else ""
-    if mismatch.kind == "rank":
-        detail = f"rank {len(sizes or ())}, expected {len(type_.shape.dims) if type_.shape else '?'}"
-    return f"{what}: expected {type_.text.strip()!r}, got {format_shape(sizes)!r}: {detail}"
+    return messages.array_text(value.dtype, format_shape(sizes))
 
 
 def dtype_fits(declared: str, actual: str) -> bool:

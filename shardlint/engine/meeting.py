@@ -31,10 +31,10 @@ def meet(it: Interpreter, promised: Value, found: Value) -> Value:
             made = tuple(meet(it, one, item) for one, item in zip(wanted, items, strict=True))
             return found if all(a is b for a, b in zip(made, items, strict=True)) else replace(found, items=made)
         case InstanceValue(), InstanceValue() if promised.cls is found.cls:
-            said = dict(promised.fields)
-            fields = tuple((name, meet(it, said.pop(name, item), item)) for name, item in found.fields)
+            declared = dict(promised.fields)
+            fields = tuple((name, meet(it, declared.pop(name, item), item)) for name, item in found.fields)
             changed = any(a[1] is not b[1] for a, b in zip(fields, found.fields, strict=True))
-            return replace(found, fields=(*fields, *said.items())) if changed or said else found
+            return replace(found, fields=(*fields, *declared.items())) if changed or declared else found
         case _:
             return found
 

@@ -25,7 +25,7 @@ def permuted(before: Value, after: Value) -> str | None:
     if _in_order(parts, target) or not _regroups(atoms, target) or _splits(source, target):
         return None
     shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
-    return f"reshape from {shapes[0]!r} to {shapes[1]!r} keeps the order of the elements: transpose the dimensions"
+    return f"reshape from {shapes[0]!r} to {shapes[1]!r} does not move elements: use a transpose"
 
 
 def _sizes(value: ArrayValue) -> list[Size] | None:

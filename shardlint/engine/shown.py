@@ -143,21 +143,21 @@ def _keep(it: Interpreter, frame: Frame, seen: dict[Key, tuple[str, Value]], key
     known = before is not None and not _open(before)
     if before is not None and frame.checking:
         if _open(value):
-            found = _in_own_words(found, before) if known or _open(value) > _open(before) else found
+            found = _with_own_names(found, before) if known or _open(value) > _open(before) else found
     elif before is not None:
-        found = before if known or _open(value) > _open(before) else _in_own_words(before, found)
+        found = before if known or _open(value) > _open(before) else _with_own_names(before, found)
     seen[key] = (key[1], found)
 
 
-def _in_own_words(own: Value, told: Value) -> Value:
+def _with_own_names(own: Value, known: Value) -> Value:
     """What a call tells of how an array of manual code lies, with the sizes that the function itself has names for."""
-    if not (isinstance(own, ArrayValue) and isinstance(told, ArrayValue) and told.manual):
-        return told
-    if own.dims is None or told.dims is None or len(own.dims) != len(told.dims):
-        return told
-    pairs = zip(own.dims, told.dims, strict=True)
+    if not (isinstance(own, ArrayValue) and isinstance(known, ArrayValue) and known.manual):
+        return known
+    if own.dims is None or known.dims is None or len(own.dims) != len(known.dims):
+        return known
+    pairs = zip(own.dims, known.dims, strict=True)
     dims = tuple(dim if mine.size is None else replace(dim, size=mine.size, label=mine.label) for mine, dim in pairs)
-    return replace(told, dims=dims, dtype=own.dtype or told.dtype)
+    return replace(known, dims=dims, dtype=own.dtype or known.dtype)
 
 
 def _path(expr: ir.Expr) -> str | None:

@@ -48,7 +48,8 @@ def check(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> None:
         goes_on = _goes_on(body, update, loops=not deliberate) if certain or not deliberate else ""
         if goes_on:
             old = ".".join(update.old)
-            text = f"`{update.new.id}`, the optimizer's state after this update, is never used, and {goes_on} `{old}` from before it: moments and step count never change; hand on `{update.new.id}`"  # noqa: E501 - one sentence
+            new = update.new.id
+            text = f"`{new}`, the updated optimizer state, is never used: {goes_on} the old `{old}`; pass on `{new}`"
             it.report(frame, "ST216", update.new.at, text)
 
 
@@ -115,7 +116,7 @@ def _goes_on(body: tuple[ir.Stmt, ...], update: Update, loops: bool) -> str:
     for loop in walk(body, _LOOPS) if loops else ():
         if any(node is update.call for node in walk(loop, _CALLS)):
             inside = {id(node) for node in walk(loop, _ASSIGNS)}
-            return "" if any(id(node) in inside for node in written) else "the next round of the loop takes"
+            return "" if any(id(node) in inside for node in written) else "the next iteration uses"
     if any(node.at > update.call.at for node in written):
         return ""
     for node in ir.statements(body):

@@ -44,6 +44,7 @@ from shardlint.values import (
     Value,
 )
 from shardlint.walking import walk
+from shardtypes.lang.messages import expected_got
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -256,8 +257,8 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
         found = None if placements.replaced(frame.function.node) else found
     if value == Literal(None) and isinstance(node.value, ir.Name) and isinstance(frame.promise, ArrayType):
         # `return None` itself says that the annotation is meant loosely
-        text = frame.promise.text.strip()
-        found = matching.Problem("", f"result of {name}: expected {text!r}, got None", {}, frame.promise)
+        text = expected_got(f"result of {name}", frame.promise.written, "None")
+        found = matching.Problem("", text, {}, frame.promise)
     if found is not None:
         it.report(frame, found.code or "ST201", node.value.at, found.message, found.witness, _declared(found))
     elif frame.named and isinstance(frame.promise, ArrayType) and isinstance(value, ArrayValue):
@@ -351,6 +352,11 @@ def _discarded(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
             value = evaluate(it, frame, base)
             frame.silent -= 1
             if isinstance(value, ArrayValue) and not value.numpy:
-                it.report(frame, "ST216", expr.at, f"`.at[…].{name}(…)` returns a new array, which is discarded here")
+                it.report(
+                    frame,
+                    "ST216",
+                    expr.at,
+                    f"`.at[…].{name}(…)` returns a new array, which is discarded here: assign it",
+                )
         case _:
             pass

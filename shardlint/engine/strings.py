@@ -143,13 +143,13 @@ def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module:
             if name is None or name in elsewhere:
                 continue
             near = sorted(other for other in elsewhere if _slip(name, other))
-            if near and name not in _said(node.body):
+            if near and name not in _words_in_strings(node.body):
                 span = (dim.span.start, dim.span.start + len(name))
                 message = f"only the result of {node.name} has a dimension {name!r}; did you mean {near[0]!r}?"
                 it.report(frame, "ST105", array.at, message, span=span)
 
 
-def _said(body: tuple[ir.Stmt, ...]) -> set[str]:
+def _words_in_strings(body: tuple[ir.Stmt, ...]) -> set[str]:
     """The words in the strings of a function."""
     texts = (n.value for n in walk(body, _CONSTANTS) if isinstance(n, ir.Const))
     return {word for text in texts if isinstance(text, str) for word in _words(text)}

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from shardlint.values import ClassValue
 from shardtypes.lang import Dim, Shape
 from shardtypes.lang.frozen import frozen
+from shardtypes.lang.messages import array_text
 
 
 @frozen
@@ -27,9 +28,14 @@ class ArrayType:
     text: str
 
     @property
+    def written(self) -> str:
+        """As annotations write it."""
+        return array_text(self.dtype, None if self.shape is None else self.text.strip())
+
+    @property
     def declared(self) -> tuple[str, int, str]:
         """The related place of a finding about it."""
-        return self.module, self.at, f"declared {self.text.strip()!r} here"
+        return self.module, self.at, f"declared {self.written} here"
 
 
 @frozen

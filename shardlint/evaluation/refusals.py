@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from shardlint.evaluation.meshes import UNNAMED
 from shardlint.evaluation.recording import Where
+from shardtypes.lang.messages import indivisible, returned_as_replicated, spec_too_long
 from shardtypes.semantics.array import SizesDiffer
 from shardtypes.semantics.lowerings.collectives import UnboundAxis
 
@@ -64,27 +65,19 @@ def _unbound(error: UnboundAxis) -> str:
 
 def may_differ(path: str, axes: Collection[str]) -> Refused:
     """For a result that leaves ``shard_map`` as replicated, and is not known to be."""
-    named = " and ".join(repr(axis) for axis in sorted(axes))
     what = f"result {path}" if path else "the result"
-    return Refused(
-        "ST301",
-        f"JAX refuses this call: out_specs gives {what} as replicated over {named}, along which devices may have "
-        f"different values; reduce it over {named} first (lax.psum, lax.pmean), or name {named} in out_specs",
-    )
+    return Refused("ST301", f"JAX refuses this call: {what} {returned_as_replicated(sorted(axes))}")
 
 
 def does_not_divide(path: str, dimension: int, size: int, axis: str, devices: int) -> Refused:
     """For an argument that cannot be cut into equal parts."""
     what = f"argument {path}" if path else "the argument"
-    return Refused(
-        "ST104",
-        f"JAX refuses this call: dimension {dimension} of {what} is {size}, which the {devices} devices along {axis!r} "
-        "do not divide",
-        axis,
-    )
+    reason = indivisible(size, devices, [axis])
+    return Refused("ST104", f"JAX refuses this call: dimension {dimension} of {what}: {reason}", axis)
 
 
 def is_longer(path: str, entries: int, rank: int) -> Refused:
     """For a PartitionSpec with more entries than dimensions."""
     what = f"argument {path}" if path else "the argument"
-    return Refused("ST306", f"JAX refuses this call: {what} has {rank} dimensions, its PartitionSpec {entries} entries")
+    reason = spec_too_long(rank, "its PartitionSpec", entries)
+    return Refused("ST306", f"JAX refuses this call: {what} {reason}")

@@ -10,11 +10,11 @@ from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.guards import ITEM
 from shardlint.evaluation.replicas import Unequal
+from shardtypes.lang.messages import applied_to, device_mean, listed, partial_sum, reduce_first
 from shardtypes.semantics.relation import Relation
 
 _SHORT = (("jax.numpy.", "jnp."), ("jax.lax.", "lax."), ("jax.nn.", "jax.nn."), ("jax.", "jax."))
-_OWN = "a value of each device's own"
-_MEAN = "a mean of each device's own part"
+_OWN = "a device-varying value"
 
 
 def departure_text(departure: Departure, sizes: Mapping[str, int] | None = None) -> str:
@@ -60,28 +60,20 @@ def _cause(departure: Departure, axis: str) -> str:
     if step.value.key[0].backward:
         what = f"the gradient of the result of {what}"
     if not culprit.operands and step.relation is not None and step.state == "holds":
-        return (
-            f"{what} gives {described(step.relation, axis)}, which the function returns as if all devices had the same"
-        )
+        return f"{what} gives {described(step.relation, axis)}, which is returned as replicated"
     if step.state == "off" and not isinstance(departure.difference, Resized):
         return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
     operands = list(dict.fromkeys(described(one.relation, axis) for one in culprit.operands))
     operands.sort(key=lambda text: text == _OWN)
-    taken = _listed(operands) if operands else _OWN
-    hint = ""
-    if f"a partial sum over {axis!r}" in operands:
-        hint = f": call lax.psum(…, {axis!r}) first"
-    elif f"{_MEAN} along {axis!r}" in operands:
-        hint = f": call lax.pmean(…, {axis!r}) first"
-    if step.value.key[0].backward:
-        return f"{what} is computed from {taken}{hint}"
-    return f"{what} is applied to {taken}{hint}"
-
-
-def _listed(texts: list[str]) -> str:
-    """``a, b and c``."""
-    *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+    remedy = ""
+    if partial_sum([axis]) in operands:
+        remedy = reduce_first("psum", axis)
+    elif device_mean([axis]) in operands:
+        remedy = reduce_first("pmean", axis)
+    if not step.value.key[0].backward:
+        return applied_to(what, operands or [_OWN], remedy)
+    text = f"{what} is computed from {listed(operands or [_OWN])}"
+    return f"{text}: {remedy}" if remedy else text
 
 
 def _factor(step: Step) -> str:
@@ -101,11 +93,7 @@ def described(relation: Relation | None, axis: str) -> str:
     if relation.kind == "part":
         if relation.monoid != "sum":
             return _OWN
-        return (
-            f"a mean of each device's own part along {axis!r}"
-            if relation.power == 1
-            else f"a partial sum over {axis!r}"
-        )
+        return device_mean([axis]) if relation.power == 1 else partial_sum([axis])
     return "a replicated value"
 
 
@@ -114,7 +102,7 @@ def operation(what: Any) -> str:
     if what == ITEM:
         return "indexing"
     if isinstance(what, str):
-        return f"`{what.rstrip('=')}`" if what != "==" else "`==`"
+        return f"`{what if what == '==' else what.rstrip('=')}`"
     name = getattr(what, "qualname", None) or getattr(what, "__name__", None) or type(what).__name__
     for prefix, short in _SHORT:
         if name.startswith(prefix):

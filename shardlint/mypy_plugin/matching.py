@@ -12,7 +12,7 @@ from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, s
 from shardlint.mypy_plugin.scopes import Known
 from shardtypes.lang import Bindings, Mismatch, Size, unify
 from shardtypes.lang.dtypes import fits
-from shardtypes.lang.messages import expected_got, fails_for, wrong_size
+from shardtypes.lang.messages import dtype_text, expected_got, fails_for, wrong_axes, wrong_dtype
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,8 @@ class Problem:
     detail: str
 
     def message(self, what: str) -> str:
-        """``Argument "x" of "f": expected f32['B M'], got f32['B F']: dimension 1 is F, expected M; …``."""
-        detail = f": {self.detail}" if self.detail else ""
-        return expected_got(what, self.want, self.got) + detail
+        """``Argument "x" of "f": expected f32['B M'], got f32['B F']: dimension 1 is F, expected M (…)``."""
+        return expected_got(what, self.want, self.got, self.detail)
 
 
 def bindings_for(known: frozenset[str]) -> Bindings:
@@ -100,11 +99,12 @@ def match_arrays(
     if mismatch is not None:
         return Problem("", SHAPE, written(want), written(got), _detail(mismatch))
     if excluded(want.dtype, got.dtype):
-        return Problem("ST212", SHAPE, written(want), written(got), "another dtype")
+        detail = wrong_dtype(dtype_text(want.dtype), dtype_text(got.dtype))
+        return Problem("ST212", SHAPE, written(want), written(got), detail)
     if want.shape is None or got.shape is None:
         return None
-    detail = _axes_detail(want, got, known.names if promise else None)
-    return None if detail is None else Problem("", AXES, written(want), written(got), detail)
+    axes = _axes_detail(want, got, known.names if promise else None)
+    return None if axes is None else Problem("", AXES, written(want), written(got), axes)
 
 
 def _comparable(want: ArrayForm, got: ArrayForm, known: frozenset[str]) -> tuple[Size | None, ...] | None:
@@ -130,10 +130,7 @@ def written(form: ArrayForm) -> str:
 
 
 def _detail(mismatch: Mismatch) -> str:
-    if mismatch.dim is None:
-        return "" if mismatch.kind == "rank" and "dimensions" in mismatch.want else f"{mismatch.want} is {mismatch.got}"
-    text = wrong_size(mismatch.dim, mismatch.want.replace("?", ""), mismatch.got.replace("?", ""))
-    return f"{text}; {fails_for(mismatch.witness)}" if mismatch.witness else text
+    return mismatch.text.replace("?", "") + fails_for(mismatch.witness)
 
 
 def _axes_detail(want: ArrayForm, got: ArrayForm, definite: frozenset[str] | None) -> str | None:
@@ -148,9 +145,5 @@ def _axes_detail(want: ArrayForm, got: ArrayForm, definite: frozenset[str] | Non
         if definite is not None and not expected.axes and named - definite:
             continue
         if expected.axes != actual.axes:
-            return f"dimension {index} is {_sharding(actual.axes)}, expected {_sharding(expected.axes)}"
+            return wrong_axes(index, expected.axes, actual.axes)
     return None
-
-
-def _sharding(axes: tuple[str, ...]) -> str:
-    return "sharded over " + "/".join(axes) if axes else "unsharded"

@@ -116,7 +116,7 @@ class Operations:
             context = ops.OpContext(facts=known_sizes(api).facts, mesh=self.report.settings.mesh)
             return type_of(model(context), default, self.forms)
         except ops.OpError as error:
-            witness = f"; {fails_for(error.witness)}" if error.witness and "fails for" not in error.message else ""
+            witness = "" if "fails for" in error.message else fails_for(error.witness)
             self.report(
                 api,
                 error.code,

@@ -30,9 +30,9 @@ def broadcasting(a: Sizes, b: Sizes) -> str:
         widened = [*short, *[Size.const(1)] * missing]
         if _broadcasts(widened, long):
             how = "keepdims=True, or [..., None]" if missing == 1 else "keepdims=True"
-            return f"; '{format_shape(widened)}' would: {how}"
+            return f"; '{format_shape(widened)}' does: use {how}"
     if len(short) == len(long) and len(short) >= 2 and _broadcasts(a, [*b[:-2], b[-1], b[-2]]):
-        return "; a transpose of the second would fit"
+        return "; transpose the second"
     return ""
 
 
@@ -41,11 +41,11 @@ def contraction(a: Sizes, b: Sizes) -> str:
     if len(a) < 1 or len(b) < 2:
         return ""
     if _equal(a[-1], b[-1]):
-        return "; a transpose of the right operand would fit"
+        return "; transpose the right operand"
     if len(a) >= 2 and _equal(b[-1], a[-2]):
-        return "; the operands fit the other way round"
+        return "; swap the operands"
     if len(a) >= 2 and _equal(a[-2], b[-2]):
-        return "; a transpose of the left operand would fit"
+        return "; transpose the left operand"
     return ""
 
 
@@ -55,7 +55,7 @@ def joining(shapes: Sequence[Sizes], axis: int) -> str:
     if any(len(shape) != len(first) for shape in shapes):
         return ""
     apart = [i for i in range(len(first)) if not all(_equal(shape[i], first[i]) for shape in shapes)]
-    return f"; they fit along axis {apart[0]}" if len(apart) == 1 and apart[0] != axis else ""
+    return f"; use axis={apart[0]}" if len(apart) == 1 and apart[0] != axis else ""
 
 
 def einsum(inputs: Sequence[Sequence[str]], shapes: Sequence[Sizes | None]) -> str:
@@ -69,4 +69,4 @@ def einsum(inputs: Sequence[Sequence[str]], shapes: Sequence[Sizes | None]) -> s
         for letter, size in zip(letters, shape, strict=True):
             if size is None or bound.setdefault(letter, size) != size:
                 return ""
-    return "; the operands fit the other way round"
+    return "; swap the operands"

@@ -66,7 +66,7 @@ def only_array(call: Call, value: Value, position: int | None = None) -> ArrayVa
             shapes = [shown(item) for item in value.items if isinstance(item, ArrayValue)]
             what = f" ({', '.join(shapes)})" if 0 < len(shapes) == len(value.items) < 5 else f" of {len(value.items)}"
             advised = "pass one of its items, or join them with jnp.stack" if shapes else "make it one with jnp.asarray"
-            message = f"{call.name}: a {value.kind}{what} is no array; {advised}"
+            message = f"{call.name}: a {value.kind}{what} is not an array; {advised}"
             raise OpError("ST219", message, operand=position)
     return known or UNKNOWN_ARRAY
 
@@ -226,7 +226,7 @@ def result_dtype(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext)
             promoted = dtypes.promote(name, weak, operand.dtype, operand.weak, ctx.x64)
         except dtypes.NoPromotion:
             both = f"{dtypes.written(name)} and {dtypes.written(operand.dtype)}"
-            message = f"{call_name}: {both} have no implicit promotion; cast one with .astype"
+            message = f"{call_name}: {both} do not promote; cast one with .astype"
             raise OpError("ST212", message) from None
         if promoted is None:
             return None, False
@@ -253,9 +253,9 @@ def elementwise(
 
 
 def axis_error(call: Call, axis: int, operand: ArrayValue, rank: int) -> NoReturn:
-    least = f"-{rank}..{rank - 1}" if rank else "none"
+    least = f"{-rank} to {rank - 1}" if rank else "it has none"
     shape = shown(operand)
-    raise OpError("ST208", f"{call.name}: axis {axis} is out of range for shape {shape} (axes {least})")
+    raise OpError("ST208", f"{call.name}: axis {axis} is out of range for shape {shape} ({least})")
 
 
 def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) -> int:
@@ -275,8 +275,8 @@ def checked_axis(call: Call, value: ArrayValue, axis: Value, negative: bool = Tr
         return None
     number = static_int(axis)
     if not negative and number is not None and -len(value.dims) <= number < 0:
-        meant = f"{number + len(value.dims)} is meant"
-        raise OpError("ST208", f"{call.name} takes no negative axis; for {shown(value)}, {meant} by {number}")
+        meant = number + len(value.dims)
+        raise OpError("ST208", f"{call.name} takes no negative axis, got {number} for {shown(value)}; use {meant}")
     try:
         return one_axis(call, axis, len(value.dims), value)
     except UnknownArgument:
@@ -298,7 +298,7 @@ def _refuse_non_axis(call: Call, value: Value) -> None:
     what = f"an array of shape {shown(value)}" if isinstance(value, ArrayValue) else "a float"
     twin = _ELEMENTWISE_TWINS.get(call.last)
     prefix = "np" if call.qualname.startswith("numpy.") else "jnp"
-    advice = f"; the elementwise function is {prefix}.{twin}" if twin and is_array else ""
+    advice = f"; use {prefix}.{twin} for the elementwise function" if twin and is_array else ""
     raise OpError("ST213", f"{call.name}: {what} is passed as the axis{advice}", operand=1)
 
 
@@ -316,7 +316,7 @@ def axes_argument(call: Call, value: Value, operand: ArrayValue) -> tuple[int, .
     rank = None if operand.dims is None else len(operand.dims)
     if isinstance(value, SequenceValue):
         if value.kind == "list" and call.qualname.startswith("jax.") and call.last in _HASHING:
-            raise OpError("ST213", f"{call.name}: the axes are a list, which cannot be hashed here; a tuple can")
+            raise OpError("ST213", f"{call.name}: the axes are a list, which cannot be hashed; pass a tuple")
         axes = tuple(one_axis(call, item, rank, operand) for item in value.items)
         if rank is None:  # no axes of nothing known
             raise UnknownArgument

@@ -183,7 +183,7 @@ def _letters(call: Call, text: str, part: str, may_repeat: bool = False) -> tupl
             out.append(part[i])
             i += 1
         else:
-            raise OpError("ST205", f"{call.name}: '{part[i]}' in '{text}' is no letter")
+            raise OpError("ST205", f"{call.name}: '{part[i]}' in '{text}' is not a letter")
     return tuple(out)
 
 
@@ -220,7 +220,7 @@ def einsum(call: Call) -> Value:
     equation = parse_equation(call, text)
     operands = [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in sequence.items]
     if len(operands) != len(equation.inputs):
-        message = f"{call.name}: '{text}' names {len(equation.inputs)} operands, {len(operands)} are given"
+        message = f"{call.name}: '{text}' has {len(equation.inputs)} operands, but {len(operands)} are given"
         raise OpError("ST205", message, operand=0)
     return contract(call, text, equation, operands)
 

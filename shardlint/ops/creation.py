@@ -68,7 +68,7 @@ def full(call: Call) -> Value:
     fill = as_array(call["fill_value"], call.ctx.x64) or UNKNOWN_ARRAY
     sizes = sizes_argument(call["shape"])
     if call.qualname == "jax.lax.full" and fill.dims:
-        raise OpError("ST204", f"{call.name} fills with a scalar, got shape {shown(fill)}", operand=1)
+        raise OpError("ST204", f"{call.name} takes a scalar fill value, got shape {shown(fill)}", operand=1)
     if sizes is not None and fill.dims:
         broadcast_onto(call, fill, sizes)
     return made(call, sizes, name, False) if given else made(call, sizes, fill.dtype, fill.weak)

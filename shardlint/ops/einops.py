@@ -43,7 +43,7 @@ def parse_side(call: Call, pattern: str, text: str) -> Side:
             inner = None
         else:
             if not (token.isidentifier() or token.isdecimal() or token == _ELLIPSIS):
-                raise OpError("ST215", f"{call.name}: '{token}' in '{pattern}' is no name")
+                raise OpError("ST215", f"{call.name}: '{token}' in '{pattern}' is not a name")
             if inner is not None:
                 inner.append(_FLAT if token == _ELLIPSIS else token)
             else:
@@ -164,7 +164,7 @@ def _bind_left(call: Call, pattern: str, left: Side, value: ArrayValue,
     if extra < 0 or (extra and not dots):
         count = len(left.groups) - len(dots)
         many = f"at least {count}" if dots else str(count)
-        message = f"{call.name}: '{pattern}' wants {many} dimensions, the array has shape {shown(value)}"
+        message = f"{call.name}: '{pattern}' takes {many} dimensions, but the array is {shown(value)}"
         raise OpError("ST215", message, operand=0)
     position = 0
     middle: tuple[Dimension, ...] = ()
@@ -203,7 +203,7 @@ def _bind_group(call: Call, pattern: str, group: tuple[str, ...], value: ArrayVa
     exact = dim.size.divides_exactly(given) if given.constant != 0 else None
     if exact is None and dim.size.constant is not None and given.constant is not None:
         what = f"dimension {position} of {shown(value)} is {shown_size(dim.size)}"
-        raise OpError("ST215", f"{call.name}: {what}, not divisible by {shown_size(given)} as '{pattern}' wants")
+        raise OpError("ST215", f"{call.name}: {what}, not divisible by {shown_size(given)} as '{pattern}' needs")
     if exact is None:
         exact = dim.size // given
         call.ctx.facts = even_divisions(call.ctx.facts, exact)
@@ -217,7 +217,7 @@ def _same_size(call: Call, pattern: str, group: tuple[str, ...], value: ArrayVal
     if witness is not None:
         text = "1" if not group else (group[0] if len(group) == 1 else f"({' '.join(group)})")
         what = f"dimension {position} of {shown(value)} is {shown_size(size)}"
-        stands = f"'{text}' in '{pattern}' stands for {shown_size(given)}" if text != "1" else f"'{pattern}' wants 1"
+        stands = f"but '{text}' in '{pattern}' is {shown_size(given)}" if text != "1" else f"but 1 in '{pattern}'"
         raise OpError("ST215", f"{call.name}: {what}, {stands}", witness, 0)
 
 
@@ -241,5 +241,5 @@ def einsum(call: Call) -> Value:
     if lost is not None:
         raise OpError("ST205", f"{call.name}: '{lost}' of the output is in no input of '{pattern}'")
     if len(operands) != len(inputs):
-        raise OpError("ST205", f"{call.name}: '{pattern}' names {len(inputs)} operands, {len(operands)} are given")
+        raise OpError("ST205", f"{call.name}: '{pattern}' has {len(inputs)} operands, but {len(operands)} are given")
     return contract(call, pattern, Equation(inputs, output), operands)

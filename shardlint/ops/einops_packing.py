@@ -29,7 +29,7 @@ def _star(call: Call) -> tuple[int, int]:
     if names.count("*") != 1 or len(set(names)) < len(names):
         raise OpError("ST215", f"{call.name}: '{pattern}' needs names, each once, and one '*'")
     if any(name != "*" and not name.isidentifier() for name in names):
-        raise OpError("ST215", f"{call.name}: '{pattern}' has something that is no name")
+        raise OpError("ST215", f"{call.name}: '{pattern}' has something that is not a name")
     before = names.index("*")
     return before, len(names) - before - 1
 
@@ -48,7 +48,7 @@ def pack(call: Call) -> Value:
         assert part.dims is not None
         if len(part.dims) < before + after:
             count = before + after
-            raise OpError("ST215", f"{call.name}: {shown(part)} has less than the {count} dimensions that are named")
+            raise OpError("ST215", f"{call.name}: {shown(part)} has fewer dimensions than the {count} that are named")
         first = first or part
         assert first.dims is not None
         for i in (*range(before), *range(-after, 0)):
@@ -77,7 +77,7 @@ def unpack(call: Call) -> Value:
         raise UnknownArgument
     if len(value.dims) != before + after + 1:
         count = before + after + 1
-        raise OpError("ST215", f"{call.name}: {shown(value)} has not the {count} dimensions of the pattern")
+        raise OpError("ST215", f"{call.name}: {shown(value)} does not have the {count} dimensions of the pattern")
     sizes = [sizes_argument(item) if isinstance(item, SequenceValue) else None for item in shapes.items]
     total: Size | None = Size.const(0)
     for shape in sizes:

@@ -73,7 +73,7 @@ def _read(call: Call, fields: Sequence[str], operand: ArrayValue, indices: Array
         return None
     rank = len(operand.dims)
     if not indices.dims:
-        raise OpError("ST214", f"{call.name}: the indices are a scalar; their last dimension holds the places")
+        raise OpError("ST214", f"{call.name}: the indices are a scalar, but need a last dimension of coordinates")
     found = _Numbers(*groups)
     limits = (len(found.kept) + len(indices.dims) - 1, rank, rank, rank, len(indices.dims) - 1)
     for field, group, limit in zip(fields, groups, limits, strict=True):
@@ -91,7 +91,7 @@ def _read(call: Call, fields: Sequence[str], operand: ArrayValue, indices: Array
 def _hold(call: Call, fields: Sequence[str], found: _Numbers, operand: ArrayValue, indices: ArrayValue) -> None:
     rank = len(operand.dims or ())
     if set(found.batch) & {*found.dropped, *found.started}:
-        raise OpError("ST208", f"{call.name}: {fields[3]} {_written(found.batch)} are dropped or started in as well")
+        raise OpError("ST208", f"{call.name}: {fields[3]} {_written(found.batch)} are collapsed or indexed as well")
     if len(found.batch) != len(found.indices_batch):
         raise OpError("ST208", f"{call.name}: {fields[3]} and {fields[4]} differ in number")
     if len(found.kept) + len(found.dropped) + len(found.batch) != rank:
@@ -141,7 +141,7 @@ def gather(call: Call) -> Value:
         if i in (*numbers.dropped, *numbers.batch) and not one:
             if part is None or part.constant is None:
                 raise UnknownArgument
-            what = f"a slice of {shown_size(part)} in dimension {i}, which is dropped: its size is 1"
+            what = f"a slice of {shown_size(part)} in dimension {i}, which is collapsed: it must be 1"
             raise OpError("ST214", f"{call.name}: {what}")
     kept = iter([Dimension(size) for i, size in enumerate(sizes) if i not in (*numbers.dropped, *numbers.batch)])
     batch = iter([Dimension(dim.size) for dim in indices.dims[:-1]])

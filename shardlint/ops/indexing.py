@@ -144,7 +144,7 @@ def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
     if not all(_understood(item) for item in items):
         return with_dims(value, None)
     if any(isinstance(item, ArrayValue) and dtypes.is_kind(item.dtype, "floating", "complex") for item in items):
-        raise OpError("ST214", f"an array of floats is no index into {shown(value)}; indices are integers or booleans")
+        raise OpError("ST214", f"an array of floats cannot index {shown(value)}; use integers or booleans")
     if value.dims is None:
         return with_dims(value, None)
     needed = sum(_consumed(item) for item in items)
@@ -154,7 +154,7 @@ def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
     if needed and not value.dims and value.numpy and value.dtype is None:
         return Unknown("a field of a record, or an item of an object")
     if needed > len(value.dims):
-        message = f"{needed} indices for an array of shape {shown(value)}, which has {len(value.dims)}"
+        message = f"too many indices: {needed} for an array of shape {shown(value)}, which has rank {len(value.dims)}"
         raise OpError("ST214", message)
     if not ellipses:
         items.append(Literal(Ellipsis))

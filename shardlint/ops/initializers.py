@@ -53,7 +53,7 @@ def initialized(call: Call) -> Value:
     least, most = _RANKS.get(maker, (0, None))
     if len(sizes) < least or len(sizes) > (most or len(sizes)):
         wanted = f"{least} dimensions at least" if most is None else f"{least} to {most} dimensions"
-        raise OpError("ST208", f"the initializer wants {wanted}, got shape {shown_sizes(sizes)}")
+        raise OpError("ST208", f"the initializer takes {wanted}, got shape {shown_sizes(sizes)}")
     if maker in ("with axes", "delta_orthogonal"):  # some sizes or axes are refused
         return ArrayValue(dims_of(*sizes))
     if maker == "orthogonal" and dtype not in ("float32", "float64"):

@@ -93,7 +93,7 @@ def concatenate(call: Call) -> Value:
 
 def _concatenate(call: Call, operands: list[ArrayValue], axis: Value) -> ArrayValue:
     if not operands:
-        raise OpError("ST209", f"{call.name}: nothing to join")
+        raise OpError("ST209", f"{call.name}: needs at least one array")
     if is_none(axis):
         operands = [with_dims(operand, flattened(operand)) for operand in operands]
         axis = IntValue(Size.const(0))
@@ -101,7 +101,7 @@ def _concatenate(call: Call, operands: list[ArrayValue], axis: Value) -> ArrayVa
     if known is None or known.dims is None:
         return _finish(call, operands, None)
     if not known.dims:
-        raise OpError("ST209", f"{call.name}: a scalar cannot be concatenated; stack it")
+        raise OpError("ST209", f"{call.name}: a scalar cannot be concatenated; use jnp.stack")
     at = one_axis(call, axis, len(known.dims), known)
     dims = agree(call, operands, at)
     assert dims is not None
@@ -118,7 +118,7 @@ def _concatenate(call: Call, operands: list[ArrayValue], axis: Value) -> ArrayVa
 def stack(call: Call) -> Value:
     operands = joined_operands(call, call["arrays"])
     if not operands:
-        raise OpError("ST209", f"{call.name}: nothing to join")
+        raise OpError("ST209", f"{call.name}: needs at least one array")
     dims = agree(call, operands, None)
     if dims is None:
         return _finish(call, operands, None)

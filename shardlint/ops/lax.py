@@ -174,7 +174,7 @@ def bitcast_convert_type(call: Call) -> Value:
     if last is None or last.constant != new // old:
         if last is not None and last.constant is None:
             raise UnknownArgument
-        what = f"{value.dtype} to {name} takes in a last dimension of {new // old}, got shape {shown(value)}"
+        what = f"{value.dtype} to {name} needs a last dimension of {new // old}, got shape {shown(value)}"
         raise OpError("ST206", f"{call.name}: {what}")
     return with_dims(out, value.dims[:-1])
 

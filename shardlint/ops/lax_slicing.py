@@ -78,7 +78,7 @@ def _cut(call: Call, value: ArrayValue, i: int, start: Size | None, limit: Size 
         if low is None or (low.constant or 0) < 0:
             continue
         if high is not None and always_less(high, low):
-            what = f"[{shown_size(start)}:{shown_size(limit)}] lies outside dimension {i} of {shown(value)}"
+            what = f"[{shown_size(start)}:{shown_size(limit)}] is out of bounds for dimension {i} of {shown(value)}"
             raise OpError("ST214", f"{call.name}: {what}")
     by = None if stride is None else stride.constant
     if start is None or limit is None or by is None:
@@ -126,7 +126,7 @@ def _padded_size(call: Call, value: ArrayValue, size: Size) -> Size:
     if size.is_nonnegative:
         return size
     if size.constant is not None:
-        raise OpError("ST206", f"{call.name}: a size of {size.constant} is left of {shown(value)}")
+        raise OpError("ST206", f"{call.name}: the padding leaves a size of {size.constant} of {shown(value)}")
     raise UnknownArgument
 
 
@@ -196,7 +196,7 @@ def slice_in_dim(call: Call) -> Value:
         position = static_int(call["index"])
         if call.last == "index_in_dim" and position is not None and size is not None and size.constant is not None:
             if not -size.constant <= position < size.constant:
-                what = f"index {position} lies outside dimension {axis} of {shown(value)}"
+                what = f"index {position} is out of bounds for dimension {axis} of {shown(value)}"
                 raise OpError("ST214", f"{call.name}: {what}")
         keep = static_int(call["keepdims"])
         if keep is None:

@@ -313,7 +313,7 @@ def product(call: Call) -> Value:
         for name in ("x1", "x2"):
             value = array(call, name)
             if value.dims is not None and len(value.dims) != 1:
-                raise OpError("ST208", f"{call.name}: {shown(value)} is no vector")
+                raise OpError("ST208", f"{call.name}: {shown(value)} is not a vector")
     return inner(Call(call.qualname, {**call.args, "a": call["x1"], "b": call["x2"]}, call.ctx))
 
 

@@ -24,6 +24,7 @@ from shardlint.values import (
 )
 from shardtypes.lang import Different, Equal, Size, dtypes
 from shardtypes.lang import compare as compare_sizes
+from shardtypes.lang.messages import APPLIED
 
 BINARY_FUNCTIONS = {
     "+": "add",
@@ -115,7 +116,8 @@ def _named(op: str, apply: Callable[[], Value]) -> Value:
     try:
         return apply()
     except OpError as error:
-        error.message = _FUNCTION.sub(lambda _: op, error.message)
+        name = f"`{op}`" if APPLIED in error.message else op
+        error.message = _FUNCTION.sub(lambda _: name, error.message)
         raise
 
 

@@ -76,8 +76,8 @@ def plain(call: Call) -> Value:
             except OpError as error:
                 if any(dim.size == 1 for dim in out.dims):
                     raise UnknownArgument from None  # samples of size 1 stretch in some cases
-                message = f"{call.name}: {name} of shape {shown(bound)} for samples of shape {shown(out)}"
-                raise OpError("ST204", message, error.witness) from None
+                what = f"{name} of shape {shown(bound)} does not broadcast to samples of shape {shown(out)}"
+                raise OpError("ST204", f"{call.name}: {what}", error.witness) from None
     wanted = ("signed", "unsigned") if call.last in ("randint", "bits", "rademacher") else ("floating",)
     if out.dtype is not None and not dtypes.is_kind(out.dtype, *wanted):
         return with_dtype(out, None)  # complex normals are fine, other dtypes are not
@@ -124,7 +124,8 @@ def parametrized(call: Call) -> Value:
         try:
             broadcast_onto(call, ArrayValue(dims), [dim.size for dim in target])
         except OpError as error:
-            what = f"parameters of shape {shown(ArrayValue(dims))} for samples of shape {shown(ArrayValue(target))}"
+            sample = shown(ArrayValue(target))
+            what = f"parameters of shape {shown(ArrayValue(dims))} do not broadcast to samples of shape {sample}"
             raise OpError("ST204", f"{call.name}: {what}", error.witness) from None
     return ArrayValue(target, dtype, False, frozenset())
 
@@ -139,7 +140,7 @@ def open_result(call: Call) -> Value:
 def bernoulli(call: Call) -> Value:
     p = as_array(call["p"]) or UNKNOWN_ARRAY
     if dtypes.is_kind(p.dtype, "bool", "signed", "unsigned", "complex"):
-        raise OpError("ST212", f"{call.name}: p is a probability, got {p.dtype}", operand=1)
+        raise OpError("ST212", f"{call.name}: p is a probability, so a float, got {p.dtype}", operand=1)
     if is_none(call["shape"]):
         return ArrayValue(p.dims, "bool", False, frozenset())
     target = requested(call)
@@ -147,7 +148,7 @@ def bernoulli(call: Call) -> Value:
         try:
             broadcast_onto(call, p, [dim.size for dim in target])
         except OpError as error:
-            what = f"p of shape {shown(p)} for samples of shape {shown(ArrayValue(target))}"
+            what = f"p of shape {shown(p)} does not broadcast to samples of shape {shown(ArrayValue(target))}"
             raise OpError("ST204", f"{call.name}: {what}", error.witness) from None
     return ArrayValue(target, "bool", False, frozenset())
 
@@ -235,7 +236,7 @@ def choice(call: Call) -> Value:
     if weights is not None and weights.dims is not None and not is_none(call["p"]):
         witness = different(call.ctx, size, weights.dims[0].size) if len(weights.dims) == 1 else {}
         if witness is not None:
-            what = f"p of shape {shown(weights)} for dimension {axis} of {shown(value)}"
+            what = f"p of shape {shown(weights)} does not fit dimension {axis} of {shown(value)}"
             raise OpError("ST204", f"{call.name}: {what}", witness)
     dims = (*value.dims[:axis], *target, *value.dims[axis + 1 :])
     return ArrayValue(dims, None if value.weak else value.dtype, False, frozenset())
@@ -257,7 +258,8 @@ def categorical(call: Call) -> Value:
         try:
             broadcast_onto(call, with_dims(logits, batch), [dim.size for dim in target])
         except OpError as error:
-            what = f"a batch of {shown(ArrayValue(batch))} for samples of shape {shown(ArrayValue(target))}"
+            sample = shown(ArrayValue(target))
+            what = f"logits with batch {shown(ArrayValue(batch))} do not broadcast to samples of shape {sample}"
             raise OpError("ST204", f"{call.name}: {what}", error.witness) from None
         if static_bool(call["replace"]) is not True:
             dtype = "int32"

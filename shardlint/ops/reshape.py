@@ -18,7 +18,7 @@ def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayV
     if negative is not None and call.ctx.numpy:
         return with_dims(value, None)  # which NumPy takes for -1
     if negative is not None:
-        raise OpError("ST206", f"{call.name}: {shown_size(negative)} is no size")
+        raise OpError("ST206", f"{call.name}: {shown_size(negative)} is not a size")
     if value.dims is None:
         return with_dims(value, tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)))
     sizes = [dim.size for dim in value.dims]
@@ -43,7 +43,7 @@ def _check_count(call: Call, value: ArrayValue, total: Size, wanted: Size, targe
     if isinstance(verdict, Different):
         message = (
             f"{call.name}: {shown(value)} has {shown_size(total)} elements, "
-            f"{shown_sizes(target)} has {shown_size(wanted)}"
+            f"but {shown_sizes(target)} has {shown_size(wanted)}"
         )
         raise OpError("ST206", message, verdict.witness)
     call.ctx.facts = even_divisions(call.ctx.facts, wanted)
@@ -69,7 +69,7 @@ def _inferred(call: Call, value: ArrayValue, total: Size, wanted: Size, target: 
         return exact
     a, b = total.constant, wanted.constant
     if a is not None and b is not None:
-        message = f"{call.name}: {shown(value)} has {a} elements, which {shown_sizes(target)} cannot hold: {b} per -1"
+        message = f"{call.name}: {shown(value)} has {a} elements, not divisible by {b} of {shown_sizes(target)}"
         raise OpError("ST206", message)
     try:
         quotient = total // wanted

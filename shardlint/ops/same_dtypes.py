@@ -32,7 +32,7 @@ def _check_group(call: Call, given: list[tuple[str, ArrayValue]]) -> None:
         if _differ(first[1], value):
             dtype = f"a Python number of {value.dtype}" if value.weak else value.dtype
             what = f"{first[0]} is {first[1].dtype}, {name} is {dtype}"
-            raise OpError("ST212", f"{call.name}: {what}; jax.lax does not promote, cast one with astype")
+            raise OpError("ST212", f"{call.name}: {what}; jax.lax does not promote; cast one with .astype")
 
 
 def _known(call: Call, path: str, value: Value | None) -> Iterator[tuple[str, ArrayValue]]:

@@ -114,7 +114,7 @@ def layout_of(call: Call, rank: int) -> Layout:
         raise UnknownArgument
     for text, needed in zip(known, ("NC", "OI", "NC"), strict=True):
         if len(text) != rank:
-            raise OpError("ST208", f"{call.name}: '{text}' names {len(text)} dimensions, the arrays have {rank}")
+            raise OpError("ST208", f"{call.name}: '{text}' names {len(text)} dimensions, but the arrays have {rank}")
         if len(set(text)) != rank or any(letter not in text for letter in needed):
             raise UnknownArgument
     left, kernel, out = known
@@ -160,7 +160,7 @@ def convolution(call: Call) -> Value:
         return unknown
     rank = len(lhs.dims)
     if rank != len(rhs.dims):
-        raise OpError("ST204", f"{call.name}: an input of shape {shown(lhs)}, a kernel of shape {shown(rhs)}")
+        raise OpError("ST204", f"{call.name}: input {shown(lhs)} and kernel {shown(rhs)} differ in rank")
     if rank < 2:
         raise UnknownArgument
     layout, count = layout_of(call, rank), rank - 2
@@ -219,11 +219,11 @@ def _check_features(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout
     witness = different(call.ctx, features, taken * groups)
     if witness is not None:
         times = f" in each of {groups} groups" if groups != 1 else ""
-        what = f"{shown(lhs)} has {shown_size(features)} features, {shown(rhs)} takes {shown_size(taken)}{times}"
+        what = f"{shown(lhs)} has {shown_size(features)} features, but {shown(rhs)} takes {shown_size(taken)}{times}"
         raise OpError("ST204", f"{call.name}: {what}", witness)
     out = seen_size(rhs, layout.rhs[0])
     if out is not None and out.constant is not None and out.constant % groups:
-        raise OpError("ST206", f"{call.name}: {out.constant} output features in {groups} groups")
+        raise OpError("ST206", f"{call.name}: {out.constant} output features are not divisible by {groups} groups")
 
 
 @model(
@@ -241,7 +241,7 @@ def convolution_transpose(call: Call) -> Value:
         return with_dims(out, None)
     rank = len(lhs.dims)
     if rank != len(rhs.dims):
-        raise OpError("ST204", f"{call.name}: an input of shape {shown(lhs)}, a kernel of shape {shown(rhs)}")
+        raise OpError("ST204", f"{call.name}: input {shown(lhs)} and kernel {shown(rhs)} differ in rank")
     if rank < 2 or (rank > 5 and is_none(call["dimension_numbers"])):
         raise UnknownArgument
     layout = transposed_layout(call, rank, flipped)

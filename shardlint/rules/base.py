@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shardlint.events import Event
+from shardtypes.lang.messages import fails_for
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -42,10 +43,7 @@ class Rule:
 
     def message(self, event: Event) -> str:
         """The finding as one sentence, its witness included."""
-        if not event.witness:
-            return event.message
-        sizes = ", ".join(f"{name}={size}" for name, size in event.witness.items())
-        return f"{event.message} (fails for {sizes})"
+        return event.message + fails_for(event.witness)
 
     @classmethod
     def text(cls) -> str:

@@ -7,7 +7,7 @@ class InvalidShapeString(Rule):
     """
     ## What it does
 
-    Reports text in an array annotation that is no shape string, at the column where it stops making sense.
+    Reports text in an array annotation that is not a shape string, at the column where it stops making sense.
 
     ## Why is this bad
 

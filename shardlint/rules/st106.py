@@ -8,11 +8,11 @@ class UnenforcedAnnotation(Rule):
     ## What it does
 
     Reports shape annotations that nothing checks when the program runs: a `typechecked` above a decorator that hides
-    the signature from it, and array fields of a class that `jax.jit` is given but that is no pytree.
+    the signature from it, and array fields of a class that is passed to `jax.jit` but is not a pytree.
 
     ## Why is this bad
 
-    The annotations look like checks and are none; a class that is no pytree makes `jit` fail at the first call.
+    The annotations look like checks and are none; a class that is not a pytree makes `jit` fail at the first call.
 
     ## Example
 

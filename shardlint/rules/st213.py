@@ -7,7 +7,7 @@ class AxisArgument(Rule):
     """
     ## What it does
 
-    Reports something that is no axis passed as one.
+    Reports an argument passed as an axis that is not one.
 
     ## Why is this bad
 

@@ -7,16 +7,15 @@ class PendingSumUsed(Rule):
     """
     ## What it does
 
-    Reports a sum that is still spread over the devices and is used as if it were complete: given to a non-linear
-    function, multiplied by another such sum, or returned from `shard_map`, `typed_shard_map` or `pmap`. A value that
-    merely differs between devices is reported where it leaves as if it were the same on all of them.
-    On explicit axes it speaks of sums that were asked for with `out_sharding=P(…, unreduced={…})`.
+    Reports a partial sum (*unreduced*, in JAX's words) that is used as if it were complete: passed to a non-linear
+    function, multiplied by another partial sum, or returned from `shard_map`, `typed_shard_map` or `pmap`. A value that
+    merely varies between devices is reported where it is returned as replicated.
+    On Explicit axes it covers sums that were asked for with `out_sharding=P(…, unreduced={…})`.
 
     ## Why is this bad
 
-    A contraction over a dimension that is split over a mesh axis gives each device its own part of the sum. Linear
-    functions may come before the `psum` or `psum_scatter` that completes it; after any other the result is wrong, with
-    every mesh giving another number.
+    A contraction over a sharded dimension gives each device a partial sum. Linear functions may come before the `psum`
+    or `psum_scatter` that completes it; after any other the result is wrong, with another number on every mesh.
 
     ## Example
 

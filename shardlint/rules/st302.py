@@ -7,15 +7,15 @@ class ShardedReduction(Rule):
     """
     ## What it does
 
-    Reports what needs a whole dimension but is computed on each device's part of it, where nothing afterwards makes up
-    for that: a softmax, a norm, a maximum or a cumulative sum along a dimension that is split over the mesh, a `roll`
-    or `flip` along one that is not the first, and a sum or mean over one that is used before it is completed. A `psum`
-    does not make up for a softmax, a norm, a maximum or a `logsumexp` of each part.
+    Reports what needs a whole dimension but is computed per shard, where nothing afterwards makes up for that: a
+    softmax, a norm, a maximum or a cumulative sum along a sharded dimension, a `roll` or `flip` along one that is not
+    the first, and a sum or mean over one that is used before it is reduced over the mesh. A `psum` does not make up for
+    a softmax, a norm, a maximum or a `logsumexp` per shard.
 
     ## Why is this bad
 
-    Inside `shard_map` a function sees one part of a split dimension only. The softmax of each part is not a part of the
-    softmax.
+    Inside `shard_map` a function sees one shard of a sharded dimension only. The softmax of a shard is not a shard of
+    the softmax.
 
     ## Example
 

@@ -8,17 +8,16 @@ class CollectiveMismatch(Rule):
     ## What it does
 
     Reports a collective that does nothing, or that cannot do what it says: an `all_gather` along a dimension that its
-    axis does not split, or over the major axis of a dimension before the minor one; an operation by spec string whose
-    operand is split otherwise than the spec says, or whose two sides are the same; a `ppermute` whose pairs name a
-    device twice, or one that is not there; a collective in a branch or a loop of which each device decides by its own
-    part whether to run it, so that those that do wait for the others for ever. Reports a value that leaves manual code
-    and is off by the number of devices, because a `pmean` took a sum that awaited its `psum`, a `psum` took an average
-    that awaited its `pmean`, or a bias was added to each device's part of a sum. Where a factor was multiplied or
-    divided by on the way, which may make up for that, nothing is said.
+    axis does not shard, or over the major axis of a dimension before the minor one; an operation by spec string whose
+    operand is sharded differently from the spec, or whose two sides are the same; a `ppermute` whose pairs name a
+    device twice, or one that is not there; a collective in a branch or a loop that only some devices reach, because the
+    condition differs between them: a deadlock. Reports a value that leaves manual code and is off by the number of
+    devices, because a `pmean` was applied to a partial sum, a `psum` to a per-device mean, or a bias was added to a
+    partial sum. Where a factor on the way may make up for that, nothing is reported.
 
     ## Why is this bad
 
-    The pieces are put together in the wrong order or along the wrong dimension. Shapes often still fit.
+    Shards are concatenated in the wrong order or along the wrong dimension. Shapes often still fit.
 
     ## Example
 

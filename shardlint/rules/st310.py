@@ -7,11 +7,11 @@ class ContractionSharding(Rule):
     """
     ## What it does
 
-    Reports a contraction inside `shard_map` whose operands split the contracted dimension over different mesh axes.
+    Reports a contraction inside `shard_map` whose operands shard the contracted dimension over different mesh axes.
 
     ## Why is this bad
 
-    Each device multiplies parts that do not belong together, and no reduction gives the right sum.
+    Each device multiplies shards that do not belong together, and no reduction gives the right sum.
 
     ## Example
 

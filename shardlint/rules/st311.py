@@ -7,9 +7,9 @@ class ReplicatedArgument(Rule):
     """
     ## What it does
 
-    Reports a value that every device holds in full where the code needs each device's part: beside an operand that is
-    split, as an argument that is declared split, or in a collective whose spec says that it is. Also a `one_hot` of the
-    same indices on every device that picks from the rows of a split table, of which each device has others.
+    Reports a replicated value where the code needs a sharded one: beside an operand that is sharded, as an argument
+    that is declared sharded, or in a collective whose spec says that it is. Also a `one_hot` of the same indices on
+    every device, contracted with a table whose rows are sharded.
 
     ## Why is this bad
 

@@ -7,14 +7,14 @@ class DroppedConstraint(Rule):
     """
     ## What it does
 
-    Reports a `with_sharding_constraint` that splits a dimension into more parts than it has elements, and one on a
-    result of `jit` whose axes do not divide the dimension. It speaks only where the size and the mesh are known.
+    Reports a `with_sharding_constraint` that shards a dimension over more devices than it has elements, and one on a
+    result of `jit` whose axes do not divide the dimension. It reports only where the size and the mesh are known.
 
     ## Why is this bad
 
-    Under `jit` JAX drops such a constraint from a result without a word: every device holds all of it. Inside of the
+    Under `jit` JAX silently drops such a constraint from a result, which is replicated. Inside of the
     program 17 rows over 8 devices are padded to 24, which is what was meant; but of a dimension smaller than its axes
-    some devices hold nothing but padding. Outside `jit` JAX refuses (ST104). Pad the dimension, or leave it whole.
+    some devices hold nothing but padding. Outside `jit` JAX refuses (ST104). Pad the dimension, or leave it replicated.
 
     ## Example
 

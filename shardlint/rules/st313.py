@@ -7,18 +7,19 @@ class RefusedSharding(Rule):
     """
     ## What it does
 
-    Reports what JAX refuses because of how arrays are split, where it keeps track of that itself: on a mesh with
-    explicit axes. A reshape that it cannot follow, a `cumsum`, `sort` or lookup along a split dimension, a slice that
-    leaves no even shards, a constraint that does not say how the value is split, a loop over a split dimension, a
-    carry or a branch that comes back split otherwise, mapped dimensions that are split differently. On a mesh with
-    automatic axes it is the reverse: `reshard` and `out_sharding=` may not name one.
+    Reports what JAX refuses because of how arrays are sharded, where shardings are part of types: on a mesh with
+    Explicit axes. A reshape whose sharding it cannot infer, a `cumsum`, `sort` or lookup along a sharded dimension, a
+    slice that leaves no even shards, a constraint that is not the sharding of the value, a loop over a sharded
+    dimension, a carry or a branch that returns another sharding, mapped dimensions that are sharded differently. On a
+    mesh with Auto axes it is the reverse: `reshard` and `out_sharding=` may not name one.
 
-    It speaks where the mesh and its axis types are known: made with `axis_types=` and put in force by `jax.set_mesh`.
+    It reports only where the mesh and its axis types are known: made with `axis_types=` and put in force by
+    `jax.set_mesh`.
 
     ## Why is this bad
 
-    The program raises when it is traced, which for large ones is late. `reshard` the operand before, or say with
-    `out_sharding=` how the result is to lie. With automatic axes use `with_sharding_constraint`.
+    The program raises when it is traced, which for large ones is late. `reshard` the operand first, or pass
+    `out_sharding=` for the result. With Auto axes use `with_sharding_constraint`.
 
     ## Example
 

@@ -9,13 +9,13 @@ class UndeclaredPendingSum(Rule):
     """
     ## What it does
 
-    Reports a helper in manual code that returns a sum which is still to be taken, where its annotation does not say so.
+    Reports a helper in manual code that returns a partial sum which its annotation does not declare.
     Off unless selected: `select = ["ST", "ST315"]`.
 
     ## Why is this bad
 
     The program may be right: the caller may reduce. But a reader of the signature cannot tell, and the next caller may
-    not. `{U:t}` at the end of the shape says it, and is held against what callers do.
+    not. `{U:t}` at the end of the shape declares it, and callers are checked against it.
 
     ## Example
 

@@ -7,14 +7,14 @@ class UnknownLogicalAxis(Rule):
     """
     ## What it does
 
-    Reports a logical name for which there is no rule. It speaks only where the list of rules is known for certain:
+    Reports a logical name for which there is no rule. It reports only where the list of rules is known for certain:
     given with the call, put in force around it, named in the settings (`logical-rules`), or the only lists that the
     project puts in force anywhere.
 
     ## Why is this bad
 
-    A dimension whose name no rule mentions is not split, without a word: the array, often the largest of the model, is
-    kept in full on every device.
+    A dimension whose name no rule mentions is silently replicated: the array, often the largest of the model, is kept
+    in full on every device.
 
     ## Example
 

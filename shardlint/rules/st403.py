@@ -15,8 +15,8 @@ class LogicalContraction(Rule):
 
     ## Why is this bad
 
-    Nothing fails, and the numbers are right. But the kernel is split along the wrong dimension: where the contracted
-    one is split, every device computes with a part of the kernel and the results have to be summed over the mesh.
+    Nothing fails, and the numbers are right. But the kernel is sharded along the wrong dimension: where the contracted
+    one is sharded, every device computes a partial sum and the results have to be summed over the mesh.
 
     ## Example
 

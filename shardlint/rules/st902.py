@@ -7,7 +7,7 @@ class UnparsableFile(Rule):
     """
     ## What it does
 
-    Reports a file that is no Python or cannot be decoded. The other files are still checked.
+    Reports a file that is not valid Python or cannot be decoded. The other files are still checked.
 
     ## Why is this bad
 

@@ -38,7 +38,7 @@ class Server(LanguageServer):
     def __init__(self) -> None:
         super().__init__("shardlint", version("shardtypes"))
         self.checked: dict[Path, Checked] = {}
-        self.said: set[str] = set()
+        self.shown_problems: set[str] = set()
         self._running = asyncio.Lock()
         self._latest = 0
 
@@ -109,8 +109,8 @@ class Server(LanguageServer):
     def _say(self, problem: str) -> None:
         """Tell the user once; the log has every time."""
         _log.error(problem)
-        if problem not in self.said:
-            self.said.add(problem)
+        if problem not in self.shown_problems:
+            self.shown_problems.add(problem)
             self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Error, f"shardlint: {problem}"))
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from shardtypes.lang.facts import Different, Facts, compare, find_witness
 from shardtypes.lang.format import format_shape
 from shardtypes.lang.frozen import frozen
+from shardtypes.lang.messages import wrong_rank, wrong_size
 from shardtypes.lang.size import Size
 from shardtypes.lang.syntax import Dim, Shape
 
@@ -17,8 +18,8 @@ from shardtypes.lang.syntax import Dim, Shape
 class Mismatch:
     """A shape that does not fit.
 
-    ``dim`` is the index in the value's shape (None for a wrong rank), ``want`` and ``got`` say how, and ``witness``
-    is an assignment of sizes for which it fails.
+    ``dim`` is the index in the value's shape (None for a wrong rank), ``want`` and ``got`` are what differs (ranks, or
+    sizes), and ``witness`` is an assignment of sizes for which it fails.
     """
 
     kind: Literal["rank", "size"]
@@ -26,6 +27,13 @@ class Mismatch:
     want: str
     got: str
     witness: dict[str, int] = field(default_factory=dict, hash=False)
+
+    @property
+    def text(self) -> str:
+        """What differs: ``dimension 1 is F, expected M``."""
+        if self.dim is None:
+            return wrong_rank(self.want, self.got)
+        return wrong_size(self.dim, self.want, self.got)
 
 
 class Bindings:
@@ -123,7 +131,7 @@ def _align(
     if extra < 0 or (extra > 0 and open_at is None):
         least = "at least " if open_at is not None else ""
         count = len(dims) - (open_at is not None)
-        return Mismatch("rank", None, f"{least}{count} dimensions, {shape}", f"{len(sizes)}, {format_shape(sizes)}")
+        return Mismatch("rank", None, f"{least}{count}", str(len(sizes)))
     if open_at is None:
         return [(i, d, s) for i, (d, s) in enumerate(zip(dims, sizes, strict=True))]
     name = dims[open_at].name
@@ -133,7 +141,7 @@ def _align(
         if earlier is None:
             bindings.bind_variadic(name, middle)
         else:
-            mismatch = _same(name, earlier, middle, open_at, facts)
+            mismatch = _same(name, earlier, middle, open_at, len(sizes), facts)
             if mismatch is not None:
                 return mismatch
     tail = len(dims) - open_at - 1
@@ -143,10 +151,10 @@ def _align(
 
 
 def _same(
-    name: str, want: Sequence[Size | None], got: Sequence[Size | None], start: int, facts: Facts
+    name: str, want: Sequence[Size | None], got: Sequence[Size | None], start: int, rank: int, facts: Facts
 ) -> Mismatch | None:
     if len(want) != len(got):
-        return Mismatch("rank", None, f"*{name} = {format_shape(want)!r}", f"{format_shape(got)!r}")
+        return Mismatch("rank", None, str(rank - len(got) + len(want)), str(rank))
     for index, (a, b) in enumerate(zip(want, got, strict=True)):
         if a is not None and b is not None:
             verdict = compare(a, b, facts)

@@ -1,4 +1,4 @@
-"""What operations do, said once.
+"""What operations do, declared once.
 
 A *primitive* is declared in one place (``primitives/``): which dimension of which operand becomes which of the result,
 how its values depend on those of its operands, its dtype, its gradient, and how it is evaluated on small arrays.

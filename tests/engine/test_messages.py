@@ -35,47 +35,48 @@ def messages(body: str) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-AWAITS = "a sum that still awaits its psum over t"
-PART = "each device has only its part"
-CONTRACTED = "contracted here over a dimension that is split over t"
+PARTIAL = "a partial sum over 't': call lax.psum(…, 't') first"
+CONTRACTED = "contracted here over a dimension sharded over 't'"
 CASES = {
     "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:\n    h = x @ w\n    return h * h\n": (
-        f"ST301 * takes {AWAITS} (multiplied by another one): {PART}",
+        "ST301 `*` is applied to two partial sums over 't': call lax.psum(…, 't') first",
         (CONTRACTED,),
     ),
     "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:\n    return (x @ w) ** 2\n": (
-        f"ST301 ** takes {AWAITS}: {PART}",
+        f"ST301 `**` is applied to {PARTIAL}",
         (CONTRACTED,),
     ),
     "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B']:\n    return (x @ w).max(axis=1)\n": (
-        f"ST301 .max takes {AWAITS}: {PART}",
+        f"ST301 .max is applied to {PARTIAL}",
         (CONTRACTED,),
     ),
     "def f(x: f32['B C']):\n    return jnp.median(x, axis=[0, 1])\n": (
-        "ST213 jnp.median: the axes are a list, which cannot be hashed here; a tuple can",
+        "ST213 jnp.median: the axes are a list, which cannot be hashed; pass a tuple",
         (),
     ),
     "def f(x: f32['B C'], y: f32['B C']):\n    return jnp.sum((x, y[0]))\n": (
-        "ST219 jnp.sum: a tuple ('B C', 'C') is no array; pass one of its items, or join them with jnp.stack",
+        "ST219 jnp.sum: a tuple ('B C', 'C') is not an array; pass one of its items, or join them with jnp.stack",
         (),
     ),
     "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n    v: f32['F']\n\n"
     "def f(x: f32['N M F'], y: f32['N M']):\n    return Layer(x, y)\n": (
-        "ST202 field v of Layer, in each of a stack: expected 'F', got 'M': dimension 0 is M, expected F "
+        "ST202 field v of Layer (stacked): expected f32['F'], got f32['M']: dimension 0 is M, expected F "
         "(fails for F=2, M=3)",
-        ("declared 'F' here",),
+        ("declared f32['F'] here",),
     ),
     "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n\ndef f(x: f32['M']):\n    return Layer(x)\n": (
-        "ST202 field w of Layer: expected 'M F', got 'M': rank 1, expected 2",
-        ("declared 'M F' here",),
+        "ST202 field w of Layer: expected f32['M F'], got f32['M']: rank is 1, expected 2",
+        ("declared f32['M F'] here",),
     ),
     "def f(x: f32['B C'], y: i32['B']):\n    return loss(y, x)\n": (
-        "ST202 argument logits of loss: expected 'B C', got 'B': rank 1, expected 2; are logits and labels swapped?",
-        ("declared 'B C' here",),
+        "ST202 argument logits of loss: expected f32['B C'], got i32['B']: rank is 1, expected 2; "
+        "are logits and labels swapped?",
+        ("declared f32['B C'] here",),
     ),
     "def f(x: f32['B M'], w: f32['F M']):\n    return dense(x, w)\n": (
-        "ST202 argument w of dense: expected 'M F', got 'F M': dimension 0 is F, expected M (fails for F=2, M=3)",
-        ("declared 'M F' here", "'M' of dense is M by this argument"),
+        "ST202 argument w of dense: expected f32['M F'], got f32['F M']: dimension 0 is F, expected M "
+        "(fails for F=2, M=3)",
+        ("declared f32['M F'] here", "'M' of dense is bound to M by this argument"),
     ),
     "def f(x: f32['B M'], w: f32['M F']):\n    return jax.vmap(jnp.matmul, in_axes=(0, None, 0))(x, w)\n": (
         "ST211 vmap: in_axes has 3 entries for 2 arguments",
@@ -86,21 +87,20 @@ CASES = {
         (),
     ),
     "def f(xs: f32['T B M']):\n    def step(c, x):\n        return c.T, x\n    return lax.scan(step, xs[0], xs)\n": (
-        "ST210 scan: its carry starts as 'B M' and comes back as 'M B' (fails for B=2, M=3)",
+        "ST210 scan: the carry starts as 'B M' but the body returns 'M B' (fails for B=2, M=3)",
         ("scan is called here", "the carry starts here"),
     ),
     "def f(w: f32['M'], x: f32['B M']):\n    return jax.grad(lambda w: x @ w)(w)\n": (
-        "ST217 grad needs a function whose result is one number, this one gives an array 'B'",
+        "ST217 grad needs a function with a scalar result, this one returns an array 'B'",
         ("its gradient is taken here",),
     ),
     "def f(x: f32['B L H D']):\n    b, l, h, d = x.shape\n    return x.reshape(b, h, l, d)\n": (
-        "ST207 reshape from 'B L H D' to 'B H L D' keeps the order of the elements: transpose the dimensions",
+        "ST207 reshape from 'B L H D' to 'B H L D' does not move elements: use a transpose",
         (),
     ),
     "import optax\ntx = optax.adam(1e-3)\n\ndef f(params, state, grads):\n    updates, new = tx.update(grads, state)\n"
     "    return optax.apply_updates(params, updates), state\n": (
-        "ST216 `new`, the optimizer's state after this update, is never used, and the function returns `state` from "
-        "before it: moments and step count never change; hand on `new`",
+        "ST216 `new`, the updated optimizer state, is never used: the function returns the old `state`; pass on `new`",
         (),
     ),
     "def f(x: f32['batch length']) -> f32['batch lenght']:\n    return x\n": (

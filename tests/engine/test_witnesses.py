@@ -41,7 +41,7 @@ def _module(path: Path) -> str:
 PATHS = sorted(path for path in CASES.rglob("*.py") if path.name != "__init__.py")
 FOUND = [one for path in PATHS for one in replays(path, modules(path))]
 PROMISED = [one for one in FOUND if one.event.code in PROMISES]
-QUIET = [one for one in FOUND if one.event.code in SILENT and "is no pytree" not in one.event.message]
+QUIET = [one for one in FOUND if one.event.code in SILENT and "is not a pytree" not in one.event.message]
 RAISING = [one for one in FOUND if one not in PROMISED and one not in QUIET]
 
 

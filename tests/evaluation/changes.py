@@ -93,7 +93,7 @@ CHANGES = (
         'local = ids - lax.axis_index("rows") * rows',
         "local = ids",
         "found = jnp.where(",
-        "a value sharded over 'rows' along dimension 0 and a value of each device's own",
+        "a value sharded over 'rows' along dimension 0 and a device-varying value",
     ),
     Change(
         "sharded_lookup",
@@ -125,7 +125,7 @@ CHANGES = (
         '        v = lax.ppermute(v, "s", ring)\n',
         "",
         "",
-        "a value of each device's own",
+        "a device-varying value",
     ),
     Change(
         "ring_attention",

@@ -101,7 +101,7 @@ def test_what_is_not_found_out_before_the_steps_are_spent_is_said(share: float) 
             "",
             "`/` gives a value divided by the number of devices",
         ),
-        ("return x.sum()", "", ".sum gives a partial sum over 'd', which the function returns as if"),
+        ("return x.sum()", "", ".sum gives a partial sum over 'd', which is returned as replicated"),
         ("return jax.nn.softmax(x.sum(0))", "", "jax.nn.softmax is applied to a partial sum over 'd'"),
         ("return jax.nn.softmax(x, axis=0)", '"d"', "jax.nn.softmax is applied to a value sharded over 'd'"),
     ],
@@ -153,9 +153,9 @@ def test_pmap_with_the_mean_of_gradients_is_right() -> None:
 @pytest.mark.parametrize(
     ("reduction", "text"),
     [
-        ("pass", "a mean of each device's own part along 'batch': call lax.pmean(…, 'batch') first"),
+        ("pass", "a per-device mean along 'batch': call lax.pmean(…, 'batch') first"),
         ('g = lax.psum(g, "batch")', "lax.psum gives a value multiplied by the number of devices"),
-        ('g = lax.pmax(g, "batch")', "lax.pmax is applied to a mean of each device's own part along 'batch'"),
+        ('g = lax.pmax(g, "batch")', "lax.pmax is applied to a per-device mean along 'batch'"),
     ],
 )
 def test_pmap_with_another_reduction_is_not(reduction: str, text: str) -> None:
@@ -198,7 +198,7 @@ def test_what_each_device_draws_for_itself_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("reduction", "text"),
     [
-        ("g", "a mean of each device's own part along 'batch': call lax.pmean(…, 'batch') first"),
+        ("g", "a per-device mean along 'batch': call lax.pmean(…, 'batch') first"),
         ('lax.psum(g, "batch")', "lax.psum gives a value multiplied by the number of devices"),
     ],
 )

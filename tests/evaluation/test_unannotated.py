@@ -61,7 +61,7 @@ CASES = {
         "P()",
         'return lax.pmean(jnp.mean(x @ w, axis=0), "d")',
         "return jnp.log1p(jnp.mean((x @ w) ** 2, axis=0))",
-        "jnp.log1p is applied to a mean of each device's own part along 'd': call lax.pmean",
+        "jnp.log1p is applied to a per-device mean along 'd': call lax.pmean",
     ),
     "integers": (
         '(P("d"), P("t", None))',

@@ -109,22 +109,22 @@ def test_parameters_that_flax_leaves_whole_are_found(names: tuple[str, str]) -> 
 
 MESSAGES = {
     RULES + "x = nn.with_logical_partitioning(nn.initializers.ones, ('vocab', 'batch'), rules=RULES)": (
-        "the logical axes 'batch' and 'vocab' both lie on mesh axis 'd': 'vocab' is not split; give it another rule"
+        "the logical axes 'batch' and 'vocab' both map to mesh axis 'd', so 'vocab' is replicated: give it another rule"
     ),
     RULES + "nn.set_logical_axis_rules(RULES)\nx = nnx.Param(jnp.ones((8, 8)), out_sharding=('heads', 'mlp'))": (
-        "the logical axes 'heads' and 'mlp' both lie on mesh axis 't': JAX refuses to split two dimensions over it; "
-        "give one of them another rule"
+        "the logical axes 'heads' and 'mlp' both map to mesh axis 't', which JAX refuses: give one of them another rule"
     ),
     "x = jax.jit(jnp.tanh, in_shardings=ROWS)(jax.device_put(jnp.ones((8, 16)), COLUMNS))": (
-        "argument 0, '8 16', was placed by P(None, 't'), in_shardings asks for P('t'): "
-        "jit refuses arrays that lie otherwise, device_put it anew"
+        "argument 0, '8 16', is committed to P(None, 't'), but in_shardings has P('t'): "
+        "jax.device_put it again, or correct in_shardings"
     ),
     "x = jax.device_put(jnp.zeros((17, 4)), BOTH)": (
-        "dimension 0 of the value: 17 is not divisible by 8, the size of d/t; pad it to 24, or do not split it"
+        "dimension 0 of the value: 17 is not divisible by 8, the number of devices along 'd' and 't'; "
+        "pad it to 24, or do not shard it"
     ),
     "x = jax.jit(lambda x: lax.with_sharding_constraint(x, ROWS))(jnp.zeros((6, 4)))": (
-        "dimension 0 of the value: 6 is not divisible by 4, the size of t; pad it to 8, or do not split it; "
-        "on a result of jit such a constraint is dropped in silence"
+        "dimension 0 of the value: 6 is not divisible by 4, the number of devices along 't'; "
+        "pad it to 8, or do not shard it; on a result of jit JAX silently drops the constraint"
     ),
 }
 

@@ -60,7 +60,7 @@ def test_files_that_are_no_python(folder: Path, capsys: pytest.CaptureFixture[st
         status, out, err = run(capsys, "--format", "concise")
         assert (status, err) == (1, "shardlint: 3 files checked\n")
         assert out == (
-            "a.py:1:5: ST902 the file is no valid Python: '(' was never closed\n"
+            "a.py:1:5: ST902 the file is not valid Python: '(' was never closed\n"
             "b.py:1:6: ST902 the file cannot be decoded: byte 0xff is not utf-8; save it as UTF-8, or declare its "
             "encoding on the first line\n"
         )
@@ -105,7 +105,10 @@ def test_a_huge_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--select", "ST99"], "'ST99' in --select is no rule code or beginning of one; `shardlint rules` lists them"),
+        (
+            ["--select", "ST99"],
+            "'ST99' in --select is not a rule code or the beginning of one; `shardlint rules` lists them",
+        ),
         (
             ["--mesh", "d=0"],
             "--mesh: a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd=0'",
@@ -206,7 +209,7 @@ def test_github_and_sarif(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     (folder / "a,b.py").write_text("x = (\n")
     assert run(capsys, "--format", "github")[1] == (
         "::error file=a%2Cb.py,line=1,endLine=1,col=5,endColumn=6,title=ST902 unparsable-file::"
-        "the file is no valid Python: '(' was never closed\n"
+        "the file is not valid Python: '(' was never closed\n"
     )
     report = json.loads(run(capsys, "--format", "sarif")[1])
     (result,) = report["runs"][0]["results"]

@@ -96,10 +96,10 @@ def test_one_index_with_a_comma_is_a_tuple() -> None:
 @pytest.mark.parametrize(
     ("source", "line", "column", "message"),
     [
-        (b"x = (\n", 1, 5, "the file is no valid Python: '(' was never closed"),
+        (b"x = (\n", 1, 5, "the file is not valid Python: '(' was never closed"),
         (b"x = 1\ny = \xff\n", 2, 5, NOT_UTF8),
         (b"# coding: nonsense\n", 1, 1, NO_ENCODING),
-        (b"x = b'a' 'b'\n", 1, 1, "the file is no valid Python: cannot mix bytes and nonbytes literals"),
+        (b"x = b'a' 'b'\n", 1, 1, "the file is not valid Python: cannot mix bytes and nonbytes literals"),
         (b"(" * 100_000, 1, 1, "the code is nested too deeply to be read"),
         (b"x = " + b"(" * 3000 + b")" * 3000, 1, 1, "the code is nested too deeply to be read"),
         (b"x = " + b"-" * 20_000 + b"1", 1, 1, "the code is nested too deeply to be read"),

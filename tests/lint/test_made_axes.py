@@ -18,7 +18,7 @@ from shardtypes import f32
 def loss(x: f32['B/d M'], y: f32['B/dd M']) -> f32['']:
     return lax.pmean(x.mean(), 'd')
 """
-UNKNOWN = "no mesh has an axis 'dd' (axes: data, model)"
+UNKNOWN = "no mesh has an axis 'dd' (axes: 'data', 'model')"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_every_format_has_the_cell(folder: Path, capsys: pytest.CaptureFixture[s
     full = run(capsys)[1]
     assert "   --> a.ipynb:cell 5:4:12\n" in full.replace("  --> a.ipynb:cell 5", "   --> a.ipynb:cell 5")
     assert "4 |     return x\n" in full
-    assert "  note: declared 'M B' here\n  --> a.ipynb:cell 5:3:29\n" in full
+    assert "  note: declared f32['M B'] here\n  --> a.ipynb:cell 5:3:29\n" in full
     found = json.loads(run(capsys, "--format", "json")[1])
     assert [(one["path"], one["cell"], one["line"]) for one in found] == [
         ("a.ipynb", 5, 4), ("a.ipynb", 6, 1), ("a.ipynb", 7, 3), ("a.ipynb", 8, 1)
@@ -105,11 +105,11 @@ def test_fixes_are_refused_and_the_file_stays(folder: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "1:1: ST902 the file is no valid notebook: Expecting value"),
-        ('{"cells": [\n}', "2:1: ST902 the file is no valid notebook: "),
-        ("[]", "1:1: ST902 the file is no valid notebook: it has no cells"),
-        ('{"cells": 3}', "1:1: ST902 the file is no valid notebook: it has no cells"),
-        ("[" * 100_000, "1:1: ST902 the file is no valid notebook: "),
+        ("", "1:1: ST902 the file is not a valid notebook: Expecting value"),
+        ('{"cells": [\n}', "2:1: ST902 the file is not a valid notebook: "),
+        ("[]", "1:1: ST902 the file is not a valid notebook: it has no cells"),
+        ('{"cells": 3}', "1:1: ST902 the file is not a valid notebook: it has no cells"),
+        ("[" * 100_000, "1:1: ST902 the file is not a valid notebook: "),
     ],
 )
 def test_what_is_no_notebook(folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
@@ -125,7 +125,7 @@ def test_other_languages_and_older_formats(folder: Path, capsys: pytest.CaptureF
     (folder / "b.ipynb").write_text(json.dumps({"worksheets": [{"cells": [old]}], "nbformat": 3}))
     status, out, err = run(capsys, "--format", "concise")
     assert status == 1
-    assert out == "b.ipynb:cell 1:1:5: ST902 the file is no valid Python: '(' was never closed\n"
+    assert out == "b.ipynb:cell 1:1:5: ST902 the file is not valid Python: '(' was never closed\n"
     assert err == "shardlint: not checked: a.ipynb (a notebook of r)\nshardlint: 1 file checked\n"
 
 

@@ -28,7 +28,7 @@ def found(main: str, *lists: RuleList) -> list[str]:
     return [event.message for event in analyze(Project(modules), modules["model"], settings)]
 
 
-UNKNOWN = ["no rule mentions the logical axis 'odd': the dimension is not split"]
+UNKNOWN = ["no rule mentions the logical axis 'odd': the dimension is replicated; add a rule"]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_lists_of_the_project(main: str, messages: list[str]) -> None:
 def test_the_settings_say_more_than_the_project() -> None:
     listed = RuleList((("batch", ("d",)),), "base.yml")
     assert found("with nn.logical_axis_rules(OTHER): pass", listed) == [
-        "no rule of base.yml mentions the logical axis 'odd': the dimension is not split"
+        "no rule of base.yml mentions the logical axis 'odd': the dimension is replicated; add a rule"
     ]
     assert found("with nn.logical_axis_rules(ONE): pass", listed, RuleList((("odd", ()),), "other.yml")) == []
 

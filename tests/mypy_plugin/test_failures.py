@@ -54,7 +54,7 @@ def test_a_failing_model_is_reported_where_it_is_called(project: Path, monkeypat
         (5, "E", told),
         (5, "N", 'Revealed type is "Array[Any, Any]"'),
         (6, "E", told),
-        (7, "E", "Incompatible return value: expected f32['B M'], got f32['M'] [return-value]"),
+        (7, "E", "Incompatible return value: expected f32['B M'], got f32['M']: rank is 1, expected 2 [return-value]"),
     ]
     assert errors == ""
 

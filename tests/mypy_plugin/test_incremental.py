@@ -24,8 +24,8 @@ RETURNED = (
     6,
     "E",
     (
-        "Incompatible return value: expected f32['O'], got f32['B']: dimension 0 is B, expected O; "
-        "fails for B=2, O=3 [return-value]"
+        "Incompatible return value: expected f32['O'], got f32['B']: dimension 0 is B, expected O "
+        "(fails for B=2, O=3) [return-value]"
     ),
 )
 

@@ -35,8 +35,8 @@ FOUND = [
     (
         10,
         "E",
-        "Incompatible return value: expected f32['batch'], got f32['out']: dimension 0 is out, expected batch; "
-        "fails for batch=2, out=3 [return-value]",
+        "Incompatible return value: expected f32['batch'], got f32['out']: dimension 0 is out, expected batch "
+        "(fails for batch=2, out=3) [return-value]",
     ),
     (11, "E", 'Name "undefined" is not defined [name-defined]'),
 ]

@@ -16,13 +16,13 @@ from shardtypes import f32
 def f(x: f32['batch/dd 10/t'], y: f32['B M']) -> f32['M B']:
     return y
 """
-UNKNOWN = (3, "E", "no mesh has an axis 'dd' (axes: d, t) [shard-axes]")
-INDIVISIBLE = (3, "E", "10 is not divisible by 4, the size of t [shard-axes]")
+UNKNOWN = (3, "E", "no mesh has an axis 'dd' (axes: 'd', 't') [shard-axes]")
+INDIVISIBLE = (3, "E", "10 is not divisible by 4, the number of devices along 't' [shard-axes]")
 RETURNED = (
     4,
     "E",
-    "Incompatible return value: expected f32['M B'], got f32['B M']: dimension 0 is B, expected M; "
-    "fails for B=2, M=3 [return-value]",
+    "Incompatible return value: expected f32['M B'], got f32['B M']: dimension 0 is B, expected M "
+    "(fails for B=2, M=3) [return-value]",
 )
 
 
@@ -77,7 +77,7 @@ def test_settings_are_found_where_mypys_own_lie(project: Path) -> None:
     ("text", "problem"),
     [
         ("[tool.shardlint]\nmeshh = 3", "unknown key 'meshh' in the shardlint configuration; did you mean 'mesh'?"),
-        ("[tool.shardlint", "is no valid TOML: Expected ']' at the end of a table declaration (at end of document)"),
+        ("[tool.shardlint", "is not valid TOML: Expected ']' at the end of a table declaration (at end of document)"),
     ],
 )
 def test_bad_settings_are_one_error(project: Path, text: str, problem: str) -> None:

@@ -66,51 +66,51 @@ def test_parts_come_together() -> None:
 CULPRITS = {
     "missing": (
         "mesh axis 't' changes the answer: on t=4, result['y'] is off by *",
-        "reduce: the result: devices along t hold other values, and the annotation says that they do not; "
-        "their sum is what one device holds: a psum over t is missing",
+        "reduce: the result: devices along 't' hold different values, but the annotation says replicated; "
+        "their sum is what one device holds: a psum over 't' is missing",
     ),
     "double": (
         "*'t'*, result['y'] is off by * of its largest value",
-        "reduce: the result is 4 times what one device gives; 4 is the number of devices along t: *done twice*",
+        "reduce: the result is 4 times what one device gives; 4 is the number of devices along 't': *applied twice*",
     ),
     "mean": (
         "*'t'*",
-        "reduce: the result is 0.25 times *; that is one part in 4, the number of devices along t: as where a "
-        "reduction is missing, is a mean where a sum is wanted, or the program divides by that number",
+        "reduce: the result is 0.25 times *; that is 1/4: a psum over 't' is missing, or is a pmean, or the program "
+        "divides by the number of devices",
     ),
     "wrong_axis": (
         "*'d'*",
-        "reduce: the result: devices along d hold the same values, *; each holds the sum of the parts: a psum over d *",
+        "reduce: the result: devices along 'd' hold the same values, *; each holds the sum of the shards: remove *",
         "*'t'*",
-        "reduce: the result: devices along t hold other values, *; their sum is what one device holds: a psum over t *",
+        "reduce: the result: devices along 't' hold different values, *; their sum is what one device holds: a psum *",
     ),
     "early": (
         "*'t'*",
-        "act: parameter 'h': devices along t hold the same values, *the sum of the parts: a psum over t is *",
+        "act: parameter 'h': devices along 't' hold the same values, *the sum of the shards: remove a psum over 't'*",
     ),
     "out_specs": (
-        "*'t' changes the answer: on t=4, result['y'] has shape (32, 16) instead of (8, 16); *: see out_specs and t",
-        "*the same: it goes wrong after block: the result",
+        "*'t' changes the answer: on t=4, result['y'] has shape (32, 16) instead of (8, 16); *: check out_specs",
+        "*agree: it goes wrong after block: the result",
     ),
     "gather": (
-        "*'t'*, result has the same numbers in another order along dimension 1; shards are put together in *",
+        "*'t'*, result has the same numbers in another order along dimension 1; shards are concatenated in *",
         "gather: the result has the same numbers in another order along dimension 1",
     ),
-    "ring": ("*'t'*", "turn: the result: the device at t=0 holds the part that belongs to t=3; an index along t *"),
-    "slice": ("*'t'*", "pick: the result: the device at t=0 holds the part that belongs to t=1; an index along t *"),
-    "softmax": ("*'t'*; how it depends on t the numbers do not tell", "softmax: * off by *"),
+    "ring": ("*'t'*", "turn: the result: the device at t=0 holds the shard of t=3; an index along 't' *"),
+    "slice": ("*'t'*", "pick: the result: the device at t=0 holds the shard of t=1; an index along 't' *"),
+    "softmax": ("*'t'*; the numbers do not show how it depends on 't'", "softmax: * off by *"),
     "local_mean": (
-        "*'t'*result['loss'] is * times *; its devices do not hold the same: their mean is what one device gives, so *",
-        "mean: the result: devices along t hold other values*; their mean *: a pmean over t is missing",
+        "*'t'*result['loss'] is * times *; its replicas differ: their mean is what one device gives, so *",
+        "mean: the result: devices along 't' hold different values*; their mean *: a pmean over 't' is missing",
     ),
-    "largest": ("*'t'*; its devices do not hold the same: their maximum is *, so a pmax over t is missing", "*"),
+    "largest": ("*'t'*; its replicas differ: their maximum is *, so a pmax over 't' is missing", "*"),
     "capacity": (
-        "*'t'*is * times what one device gives; how it depends on t the numbers do not tell",
+        "*'t'*is * times what one device gives; the numbers do not show how it depends on 't'",
         "kept: the result is * times what one device gives",  # not the buffer, whose size goes by the devices
     ),
-    "dropout": ("*'t'*; it draws random numbers and asks on which device it runs (*): keys of their own *", "*"),
+    "dropout": ("*'t'*; it draws random numbers and uses the device index (*): per-device keys *", "*"),
     "sum_of_means": ("*'t'*result['loss'] is 4 times *; 4 is *", "mean: the result is 4 times what one device gives"),
-    "bare": ("*'t'*, result is 4 times *; 4 is the number of devices along t*", "*no annotated value on the way*"),
+    "bare": ("*'t'*, result is 4 times *; 4 is the number of devices along 't'*", "*no annotated intermediate value*"),
 }
 
 

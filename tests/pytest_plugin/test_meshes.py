@@ -92,7 +92,7 @@ def test_bad_meshes(pytester: pytest.Pytester, run: Run) -> None:
     result.assert_outcomes(passed=1, errors=5)
     result.stdout.fnmatch_lines(
         [
-            "*test_marker.py::test_each: 't' in 't' is no axis; write axes like d=2,t=4",
+            "*test_marker.py::test_each: 't' in 't' is not an axis; write axes like d=2,t=4",
             "test_fixture.py::test_too_many: the mesh d=4,t=4 needs 16 devices and there are 8: "
             "run with --shardtypes-devices=16*",
             "test_fixture.py::test_positional: the marker mesh takes axes by keyword, as in mesh(d=2, t=4), not 'd=4'",

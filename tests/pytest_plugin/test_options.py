@@ -23,12 +23,12 @@ def test_mesh_axes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' in '' is no axis; write axes like d=2,t=4"),
-        ("d", "'d' in 'd' is no axis; write axes like d=2,t=4"),
+        ("", "'' in '' is not an axis; write axes like d=2,t=4"),
+        ("d", "'d' in 'd' is not an axis; write axes like d=2,t=4"),
         ("d=2,d=4", "axis 'd' is twice in 'd=2,d=4'"),
         ("d=x", "axis 'd' in 'd=x' has no size; write axes like d=2,t=4"),
         ("d=0", "axis 'd' has size 0; a size is a whole number of at least 1"),
-        ("2=d", "'2=d' in '2=d' is no axis; write axes like d=2,t=4"),
+        ("2=d", "'2=d' in '2=d' is not an axis; write axes like d=2,t=4"),
     ],
 )
 def test_bad_mesh_axes(text: str, message: str) -> None:
@@ -96,7 +96,7 @@ def test_devices_by_default(pytester: pytest.Pytester) -> None:
             'shardtypes_devices = 2\nshardtypes_mesh = "d=4"',
             "ask for 4",
         ),
-        ("--shardtypes-mesh=d", 'shardtypes_mesh = "d"', "'d' in 'd' is no axis; write axes like d=2,t=4"),
+        ("--shardtypes-mesh=d", 'shardtypes_mesh = "d"', "'d' in 'd' is not an axis; write axes like d=2,t=4"),
         ("--shardtypes-packages=a b", 'shardtypes_packages = ["a b"]', "'a b' is not a package's name"),
         ("--shardtypes-packages=a b", "shardtypes_packages = 3", "is not a package's name|expects a list"),
         ("--shardtypes-processes=x", 'shardtypes_processes = "x"', "is not a number of processes|expects an? int"),

@@ -101,13 +101,13 @@ def test_unions_are_checked_member_by_member() -> None:
     f(3)
     f(jnp.ones(3), jnp.ones(3))
     f(jnp.ones(3), jnp.ones((5, 5)), jnp.ones(3))
-    with pytest.raises(st.ShapeError, match="f: the result: expected 1 dimension, got 2"):
+    with pytest.raises(st.ShapeError, match="f: the result: rank is 2, expected 1"):
         f(3, jnp.ones((2, 2)))
     with pytest.raises(st.ShardTypeError) as caught:
         f(jnp.ones(3), jnp.ones((3, 2)))
     assert str(caught.value) == (
         "f: parameter 'rest': it is none of f32['B'] | f32['M M']\n"
-        "  expected 1 dimension, got 2\n    declared f32['B']\n    actual   f32[3, 2]\n"
+        "  rank is 2, expected 1\n    declared f32['B']\n    actual   f32[3, 2]\n"
         "    B = 3, bound by f: parameter 'x', dimension 0\n"
         "    pass an array of the declared number of dimensions, or correct the annotation\n"
         "  dimension 1 is 2, expected M = 3\n    declared f32['M M']\n    actual   f32[3, 2]\n"

@@ -501,7 +501,7 @@ def test_shardings_are_not_compared_where_it_is_made(hooked: ModuleType, auto_me
         with pytest.raises(st.ShardingError):
             checked(Sharded)(value)
         assert str(st.layout(st.shard(jnp.ones((8, 2)), st.f32["M/d F"]))) == "8/d 2"
-    with pytest.raises(st.ShapeError, match="Sharded: field 'w': expected 2 dimensions, got 1"):
+    with pytest.raises(st.ShapeError, match="Sharded: field 'w': rank is 1, expected 2"):
         Sharded(w=jnp.ones(8))
 
 

@@ -112,7 +112,7 @@ def test_everything_annotated_is_checked(load: Load) -> None:
     model = load("model", model=SOURCE)
     x = jnp.ones(3)
     for run, message in (
-        (lambda: model.documented(x), "documented: parameter 'x': expected 2 dimensions"),
+        (lambda: model.documented(x), "documented: parameter 'x': rank is 1, expected 2"),
         (lambda: model.only_locals(x), "only_locals: variable 'b': dimension 0 is 2, expected B = 3"),
         (lambda: list(model.rows(jnp.ones((2, 3)))), "rows: the yielded value: dimension 0 is 2, expected M = 3"),
         (lambda: model.Model()(x), "inner: the result: dimension 0 is 2, expected C = 3"),

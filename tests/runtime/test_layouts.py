@@ -178,7 +178,7 @@ def test_sizes_that_an_annotation_takes(auto_mesh: Mesh) -> None:
         st.layout(f32["8/d M"], shape=(4, 2))
     with pytest.raises(ValueError, match="has 2 dimensions, the shape has 3"):
         st.layout(f32["B M"], shape=(4, 2, 1))
-    with pytest.raises(ValueError, match=r"f32\['B/x'\]: the mesh has no axis 'x' \(it has: d, t\)"):
+    with pytest.raises(ValueError, match=r"f32\['B/x'\]: the mesh has no axis 'x' \(axes: 'd', 't'\)"):
         st.layout(f32["B/x"], auto_mesh)
 
 

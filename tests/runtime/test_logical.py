@@ -184,5 +184,5 @@ def test_rules_give_names_their_axes_in_checks(auto_mesh: Mesh) -> None:
         f(put(), put("d"))
         with st.axis_rules(RULES):
             f(put("d", "t"), put("d"))
-            with pytest.raises(st.ShardingError, match="expected sharded over d"):
+            with pytest.raises(st.ShardingError, match="expected sharded over 'd'"):
                 f(put(None, "t"), put("d"))

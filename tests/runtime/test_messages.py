@@ -49,7 +49,7 @@ def test_wrong_dtype() -> None:
 
 def test_wrong_rank() -> None:
     assert message(jnp.ones(2), jnp.ones(3)) == (
-        "f: parameter 'x': expected 2 dimensions, got 1\n  declared f32['B M']\n  actual   f32[2]\n"
+        "f: parameter 'x': rank is 1, expected 2\n  declared f32['B M']\n  actual   f32[2]\n"
         "  pass an array of the declared number of dimensions, or correct the annotation"
     )
 
@@ -114,7 +114,7 @@ def test_sharding(auto_mesh: Mesh) -> None:
     with pytest.raises(st.ShardingError) as caught:
         g(x)
     assert str(caught.value) == (
-        "g: parameter 'x': dimension 0 is sharded over t, expected sharded over d\n"
+        "g: parameter 'x': dimension 0 is sharded over 't', expected sharded over 'd'\n"
         "  declared f32['B/d M']\n  actual   f32[8/t, 16] on mesh d=2, t=4\n"
         "  B = 8, M = 16, bound here\n"
         "  place it with shardtypes.shard(x, T) or jax.device_put, or correct the annotation"
@@ -128,7 +128,7 @@ def test_unbound_axis() -> None:
     with pytest.raises(st.ShapeError) as caught:
         jax.vmap(g, axis_name="i")(jnp.ones((2, 3)))
     assert str(caught.value) == (
-        "g: parameter 'x': mesh axis 'j' is not bound here; bound axes: i=2\n  declared f32['B/j']\n"
+        "g: parameter 'x': mesh axis 'j' is not bound here (bound axes: 'i')\n  declared f32['B/j']\n"
         "  run it in shard_map or pmap over 'j', or put a mesh that has it in force"
     )
 

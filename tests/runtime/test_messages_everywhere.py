@@ -56,7 +56,7 @@ def constant(x: f32["8 16"]) -> jax.Array:
 
 SHAPES: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     "size": (size, (X, X[0, :5]), "parameter 'y': dimension 0 is 5, expected M = 12", "f32[5]"),
-    "rank": (rank, (X[0],), "parameter 'x': expected 2 dimensions, got 1", "f32[12]"),
+    "rank": (rank, (X[0],), "parameter 'x': rank is 1, expected 2", "f32[12]"),
     "variadic": (variadic, (X, X[:3]), "parameter 'y': dimension 0 is (3,), expected *xs", "f32[3, 12]"),
     "dtype": (dtype, (X,), "parameter 'x': dtype is f32, expected i32", "f32[8, 12]"),
     "expression": (expression, (X, X[0]), "parameter 'y': dimension 0 is 12, expected 2*M = 24", "f32[12]"),
@@ -134,14 +134,14 @@ def indivisible(x: f32["N/t M"]) -> jax.Array:
 
 
 WRONG = {
-    "sharded": (sharded, (8, 12), ("t",), "dimension 0 is sharded over t, expected sharded over d"),
-    "pending": (pending, (8, 12), (), "declared pending over t, but nothing is to be reduced there"),
+    "sharded": (sharded, (8, 12), ("t",), "dimension 0 is sharded over 't', expected sharded over 'd'"),
+    "pending": (pending, (8, 12), (), "expected a partial sum over 't', got a value that is already reduced"),
     "indivisible": (
         indivisible,
         (6, 12),
         (),
-        "dimension 0 is not sharded, expected sharded over t; it is fully replicated (its size 6 does not divide over "
-        "4 devices: JAX drops such a constraint)",
+        "dimension 0 is not sharded, expected sharded over 't'; the array is fully replicated (6 is not divisible by "
+        "4, the number of devices along 't': JAX drops such a constraint)",
     ),
 }
 PLACED: dict[str, Callable[[Any, Any], Any]] = {
@@ -179,7 +179,7 @@ def test_in_shard_map(auto_mesh: Mesh) -> None:
     with pytest.raises(st.ShardingError) as caught:
         in_shard_map(sharded, (jnp.asarray(X),))
     assert str(caught.value) == (
-        "sharded: parameter 'x': dimension 0 is not sharded, expected sharded over d; it is fully replicated\n"
+        "sharded: parameter 'x': dimension 0 is not sharded, expected sharded over 'd'; the array is fully replicated\n"
         "  declared f32['B/d M']\n  actual   f32[8, 12] on mesh d=2, t=4\n"
         "  B = 16, M = 12, bound here\n"
         "  correct the in_specs of the shard_map, or the annotation"
@@ -187,10 +187,10 @@ def test_in_shard_map(auto_mesh: Mesh) -> None:
     with pytest.raises(st.ShardingError) as caught:
         in_shard_map(lambda x: sharded(x * 2), (jnp.asarray(X),))
     assert str(caught.value) == (
-        "sharded: parameter 'x': dimension 0 is declared sharded over d, but it is the same on every device along d\n"
-        "  declared f32['B/d M']\n  actual   f32[8, 12] per device, with d=2, t=4\n"
+        "sharded: parameter 'x': dimension 0 is not sharded, expected sharded over 'd'\n"
+        "  declared f32['B/d M']\n  actual   f32[8, 12] (local shape) on mesh d=2, t=4\n"
         "  B = 16, M = 12, bound here\n"
-        "  give the argument sharded (in_specs), or declare it unsharded"
+        "  shard the argument with in_specs, or declare it unsharded"
     )
 
 

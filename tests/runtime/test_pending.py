@@ -18,6 +18,7 @@ from shardtypes import _stats, f32
 
 PENDING = P("d", None, unreduced={"t"})
 WHOLE = P("d", None)
+REDUCED = "expected a partial sum over '{}', got a value that is already reduced"
 
 
 @pytest.fixture(autouse=True)
@@ -73,9 +74,9 @@ def test_as_declared_is_silent_and_whole_where_pending_is_declared_is_an_error(d
     run(checked(f32["B/d F {U:t}"], role))(value(PENDING))
     run(checked(f32["B/d F"], role))(value(WHOLE))
     assert not _stats.snapshot()["not_possible"]
-    with pytest.raises(st.ShardingError, match="declared pending over t, but nothing is to be reduced there\n"):
+    with pytest.raises(st.ShardingError, match=REDUCED.format("t")):
         run(checked(f32["B/d F {U:t}"], role))(value(WHOLE))
-    with pytest.raises(st.ShardingError, match="dimension 0 is sharded over d, expected not sharded"):
+    with pytest.raises(st.ShardingError, match="dimension 0 is sharded over 'd', expected not sharded"):
         run(checked(f32["B F {U:t}"], role))(value(PENDING))
 
 
@@ -88,15 +89,14 @@ def test_pending_where_nothing_is_declared(door: str) -> None:
             run(checked(f32["B/d F"], role))(value(PENDING))
         where = "f: parameter 'x'" + (", field 'field'" if role == "field" else "")
         assert str(caught.value) == (
-            f"{where}: a reduction is outstanding over t, which the annotation does not name\n"
+            f"{where}: the value is a partial sum over 't', which its annotation does not declare\n"
             "  declared f32['B/d F']\n  actual   f32[8/d, 3 {U:t}] on mesh d=2, t=4\n  B = 8, F = 3, bound here\n"
-            "  take the sum, with jax.sharding.reshard or in shard_map with jax.lax.psum, or declare it outstanding, "
-            "as {U:t}"
+            "  reduce it (jax.sharding.reshard; inside shard_map lax.psum), or declare it, as in {U:t}"
         )
     assert not _stats.snapshot()["not_possible"]
     run(checked(f32["B/d F"], "result"))(value(PENDING))
     assert set(_stats.snapshot()["not_possible"]) == {
-        "a result or a local is pending over axes that its annotation does not name"
+        "a result or a local is a partial sum over axes that its annotation does not declare"
     }
 
 
@@ -110,9 +110,7 @@ def test_a_maximum_is_no_sum() -> None:
     lies = st.layout(made)
     assert repr(lies) == "Layout('8/d 3 {U:t}' on mesh d=2, t=4, pending is a max)" and lies.spec == spec
     assert lies != st.layout(f32["8/d 3 {U:t}"])
-    with pytest.raises(
-        st.ShardingError, match="declared a sum over t, but it is a max that is still to be taken there"
-    ):
+    with pytest.raises(st.ShardingError, match="expected a partial sum over 't', got a partial max over 't'"):
         assert_sharding(made, "B/d F {U:t}")
 
 
@@ -147,7 +145,7 @@ def test_the_gradient_of_reduced_weights_is_pending() -> None:
     w = jax.sharding.reshard(jnp.ones((4, 3)), P(None, None, reduced={"d"}))
     for run in (gradient, jax.jit(gradient)):
         assert st.layout(run(w)).pending == {"d"}
-        with pytest.raises(st.ShardingError, match="declared pending over d, but nothing is to be reduced there"):
+        with pytest.raises(st.ShardingError, match=REDUCED.format("d")):
             run(jnp.ones((4, 3)))
 
 
@@ -156,7 +154,7 @@ def test_layouts() -> None:
     lies = st.layout(made)
     assert str(lies) == "8/d 3 {U:t}" and lies.pending == {"t"} and lies.replicated == ()
     assert lies.spec == PENDING and lies.shard_shape == (4, 3) and lies.bytes_per_device == 48
-    assert len(lies.indices()) == 8 and "a sum over t is outstanding" in lies._repr_html_()
+    assert len(lies.indices()) == 8 and "a partial sum over &#x27;t&#x27;" in lies._repr_html_()
     struct = jax.ShapeDtypeStruct((8, 3), jnp.float32, sharding=made.sharding)
     for same in (struct, f32["8/d 3 {U:t}"]):
         assert st.layout(same) == lies
@@ -182,8 +180,8 @@ def test_placing(auto_mesh: Mesh) -> None:
     with pytest.raises(ValueError) as caught:
         st.make_shardings(f32["B/d {U:t}"], auto_mesh)
     assert str(caught.value) == (
-        "f32['B/d {U:t}']: JAX leaves sums pending over Explicit mesh axes only, and t is not: make the mesh with "
-        "axis_types=(jax.sharding.AxisType.Explicit, …), or take the sum"
+        "f32['B/d {U:t}']: JAX keeps partial sums over Explicit mesh axes only, not over 't': make the mesh with "
+        "axis_types=(jax.sharding.AxisType.Explicit, …), or reduce it"
     )
 
 
@@ -210,10 +208,10 @@ def test_explain() -> None:
     assert [row.differs for row in (*told.arguments, *told.results)] == ["", "", ""]
     assert [(row.chosen, row.replicated) for row in told.results] == [("f32[8/d, 3 {U:t}]", False)]
     (row,) = st.explain(wrong, *operands()).results
-    assert row.differs == "a reduction is outstanding over t, which the annotation does not name"
+    assert row.differs == "the value is a partial sum over 't', which its annotation does not declare"
     told = st.explain(whole, value(PENDING))
     assert told.arguments[0].differs == ""
-    assert told.results[0].differs == "declared pending over t, but nothing is to be reduced there"
+    assert told.results[0].differs == REDUCED.format("t")
 
 
 def test_typed_shard_map() -> None:
@@ -253,9 +251,9 @@ def test_arguments_of_shard_map(vma: bool) -> None:
 
     body(f32["B/d F {U:t}"], PENDING, value(PENDING))
     body(f32["B/d F"], WHOLE, value(WHOLE))
-    with pytest.raises(st.ShardingError, match="a reduction is outstanding over t"):
+    with pytest.raises(st.ShardingError, match="the value is a partial sum over 't'"):
         body(f32["B/d F"], PENDING, value(PENDING))
-    with pytest.raises(st.ShardingError, match="declared pending over t, but nothing is to be reduced there"):
+    with pytest.raises(st.ShardingError, match=REDUCED.format("t")):
         body(f32["B/d F {U:t}"], WHOLE, value(WHOLE))
 
 
@@ -277,7 +275,7 @@ def test_computed_values_in_shard_map() -> None:
     assert unknown not in _stats.snapshot()["not_possible"]
     run(f32["B/d F {U:t}"], False)
     assert unknown in _stats.snapshot()["not_possible"]
-    with pytest.raises(st.ShardingError, match="a reduction is outstanding over t"):
+    with pytest.raises(st.ShardingError, match="the value is a partial sum over 't'"):
         run(f32["B/d F"], True)
     _stats.reset()
     run(f32["B/d F"], False)
@@ -292,5 +290,5 @@ def test_on_auto_axes_nothing_is_ever_pending(auto_mesh: Mesh) -> None:
         x = jax.device_put(jnp.ones((8, 3)), NamedSharding(auto_mesh, WHOLE))
         for door in ("eager", "jit"):
             DOORS[door](checked(f32["B/d F"], "parameter"))(x)
-            with pytest.raises(st.ShardingError, match="declared pending over t, but nothing is to be reduced there"):
+            with pytest.raises(st.ShardingError, match=REDUCED.format("t")):
                 DOORS[door](checked(f32["B/d F {U:t}"], "parameter"))(x)

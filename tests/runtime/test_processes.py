@@ -58,7 +58,7 @@ with jax.set_mesh(mesh):
         try:
             call(placed("t"))
         except st.ShardingError as error:
-            assert "dimension 0 is sharded over t, expected sharded over d" in str(error)
+            assert "dimension 0 is sharded over 't', expected sharded over 'd'" in str(error)
         else:
             raise SystemExit("no error")
     told = st.explain(f, placed("d", "t"))

@@ -108,7 +108,7 @@ def test_who_traced_first_does_not_matter(inside: str, meshed: Mesh) -> None:
             CALLS[second](g)(wrong)
             missed.append(f"{second} after {first}")
         except st.ShardingError as error:
-            assert "f: parameter 'x': dimension 0 is sharded over t, expected sharded over d" in str(error)
+            assert "f: parameter 'x': dimension 0 is sharded over 't', expected sharded over 'd'" in str(error)
         assert _stats.snapshot()["not_possible"] == {}
     assert not missed
 

@@ -170,5 +170,5 @@ def test_a_class_that_is_checked_where_it_is_made_is_so_when_stacked() -> None:
     Checked(w=W[0], b=B[0])
     with pytest.raises(st.ShapeError, match=r"Checked\['layers'\]: field 'b': dimension 0 is 3, expected layers = 4"):
         stacked(w=W, b=B[:3])
-    with pytest.raises(st.ShapeError, match="field 'w': expected 2 dimensions, got 3"):
+    with pytest.raises(st.ShapeError, match="field 'w': rank is 3, expected 2"):
         Checked(w=W, b=B[0])

@@ -200,7 +200,7 @@ PROVED += [partly, collective]
 TOLD = [
     (Bare.apply, "the static field self.heads has no default: give an example of self"),
     (named, "Named.name has no default: give an example of 'config'"),
-    (Constructed.apply, "Constructed is no pytree_dataclass, so annotations do not make its object: give one as first"),
+    (Constructed.apply, "Constructed is not a pytree_dataclass, so no object of it can be made: give one as first"),
     (unannotated, "parameter 'config' has no annotation and has no default: give an example"),
     (of_values, "what it does depends on values: Attempted boolean conversion"),
     (refuses, "it stops before its result is known: RuntimeError: not today"),
@@ -262,8 +262,11 @@ def test_loops_over_a_size_prove_nothing() -> None:
 def test_what_is_not_compared_is_said() -> None:
     assert trace(Layer.apply).reason.endswith("shardings were not compared: pass a mesh with Explicit axes")
     auto = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
-    assert "shardings over d, t were not compared" in trace(Layer.apply, mesh=auto).reason
-    assert trace(Layer.apply, mesh=AbstractMesh((2,), ("d",))).reason == "Layer.apply: the mesh has no axis 't'"
+    assert "shardings over 'd' and 't' were not compared" in trace(Layer.apply, mesh=auto).reason
+    assert (
+        trace(Layer.apply, mesh=AbstractMesh((2,), ("d",))).reason
+        == "Layer.apply: the mesh has no axis 't' (axes: 'd')"
+    )
 
 
 @pytest.mark.parametrize("sizes", [(2, 4), (4096, 16)])
@@ -281,7 +284,7 @@ def test_shardings_on_explicit_meshes_of_any_size(sizes: tuple[int, int]) -> Non
     assert str(st.layout(verdict.result)).endswith("F")
     verdict = trace(forgotten, mesh=mesh)
     assert verdict.ok is False
-    assert "the result: dimension 1 is sharded over t, expected not sharded" in verdict.reason
+    assert "the result: dimension 1 is sharded over 't', expected not sharded" in verdict.reason
     assert trace(Layer.apply, mesh=mesh).proved
 
 
@@ -351,6 +354,8 @@ def test_pending_sums() -> None:
     for f in (right, reduced):
         assert (st.trace(f, mesh=mesh).ok, st.trace(f, mesh=mesh).proved) == (True, True)
     verdict = st.trace(wrong, mesh=mesh)
-    assert verdict.ok is False and "declared pending over t, but nothing is to be reduced there" in verdict.reason
+    assert (
+        verdict.ok is False and "expected a partial sum over 't', got a value that is already reduced" in verdict.reason
+    )
     auto = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Explicit, AxisType.Auto))
     assert st.trace(reduced, mesh=auto).ok is None

@@ -102,7 +102,7 @@ def test_strings_stay_strings(source: tuple[Path, str, str], decorator: bool) ->
     module.nested((x, None), x)
     module.quoted(y)
     module.ordinary([1], 2)
-    with pytest.raises(st.ShapeError, match="parsed: parameter 'x': expected 1 dimension, got 2"):
+    with pytest.raises(st.ShapeError, match="parsed: parameter 'x': rank is 2, expected 1"):
         module.parsed(y)
     with pytest.raises(st.ShapeError, match="unparsable: parameter 'x'"):
         module.unparsable(x)

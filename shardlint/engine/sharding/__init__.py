@@ -1,4 +1,4 @@
-"""How values lie on the mesh: specs, meshes and what programs do with them, in the global view."""
+"""How values are sharded: specs, meshes and what programs do with them, in the global view."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ from shardlint.values import (
 )
 from shardlint.walking import walk
 from shardtypes.lang import format_shape
+from shardtypes.lang.messages import axes_text, expected_got
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -79,25 +80,28 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
 
 
 def _check_placed(site: Site, ins: Value) -> None:
-    """Arrays that the program has placed itself, given by code that nothing traces: ``jit`` refuses those that lie
-    otherwise than its shardings say."""
+    """Arrays that the program has placed itself, given by code that nothing traces: ``jit`` refuses those that are
+    committed to another sharding."""
     if not placements.runs_now(site.it, site.frame):
         return
     items = ins.items if isinstance(ins, SequenceValue) else (ins,) * len(site.args)
     for index, (value, one) in enumerate(zip(site.args, items, strict=False)):
         for array, sharding, what in checks.pairs(value, one, f"argument {index}"):
             placement, spec = site.it.placements.get(id(array)), spec_of(sharding)
-            if placement is None or spec is None or not _lies_otherwise(site, placement, sharding, spec):
+            if placement is None or spec is None or not _is_placed_otherwise(site, placement, sharding, spec):
                 continue
             operand = site.operand(index, "")
             shape = format_shape([dim.size for dim in array.dims or ()])
-            text = f"{what}, {shape!r}, was placed by {shown(placement.spec)}, in_shardings asks for {shown(spec)}: jit refuses arrays that lie otherwise, device_put it anew"  # noqa: E501 - one sentence
+            text = (
+                f"{what}, {shape!r}, is committed to {shown(placement.spec)}, but in_shardings has {shown(spec)}: "
+                "jax.device_put it again, or correct in_shardings"
+            )
             site.report("ST308", operand.at if operand is not None else site.at, text)
             return
 
 
-def _lies_otherwise(site: Site, placement: placements.Placement, sharding: Value, spec: SpecValue) -> bool:
-    """Whether a placed array certainly lies on the same mesh in another way than a sharding says."""
+def _is_placed_otherwise(site: Site, placement: placements.Placement, sharding: Value, spec: SpecValue) -> bool:
+    """Whether a placed array certainly has another sharding on the same mesh."""
     axes = checks.mesh_axes(site, sharding)
     if placement.value.dims is None or axes is None or axes != placement.axes or None in axes.values():
         return False
@@ -221,14 +225,14 @@ class _Check:
         if len(ins.items) < required or (len(ins.items) > len(parameters) and not found.variadic):
             many = f"{required}" if required == len(parameters) else f"{required} to {len(parameters)}"
             beside = " beside its static arguments" if len(parameters) < count else ""
-            text = f"{name} has {_entries(len(ins.items))}, {found.name} takes {many}{beside}"
+            text = f"{name} has {_entries(len(ins.items))}, but {found.name} takes {many}{beside}"
             self.site.report("ST307", self._at(operand), text)
             return
         values = [p.value for p in parameters[: len(ins.items)]]
         swapped = self._swapped(values, ins.items)
         if swapped is not None:
             i, j = swapped
-            text = f"{name}: the entries for {parameters[i].name} and {parameters[j].name} are the wrong way round"
+            text = f"{name}: exchange the entries for {parameters[i].name} and {parameters[j].name}"
             self.site.report("ST307", self._at(operand), text)
             return
         for parameter, one in zip(parameters, ins.items, strict=False):
@@ -237,19 +241,19 @@ class _Check:
     def outputs(self, found: Signature, outs: Value, name: str, operand: ir.Expr | None) -> None:
         what = f"the result of {found.name}"
         if isinstance(outs, SequenceValue) and isinstance(found.returns, ArrayType):
-            self.site.report("ST307", self._at(operand), f"{name} has {_entries(len(outs.items))}, {what} is one array")
+            text = f"{name} has {_entries(len(outs.items))}, but {what} is one array"
+            self.site.report("ST307", self._at(operand), text)
             return
         if isinstance(outs, SequenceValue) and isinstance(found.returns, SequenceType):
             many = len(found.returns.items)
             if len(outs.items) != many:
-                self.site.report(
-                    "ST307", self._at(operand), f"{name} has {_entries(len(outs.items))}, {what} has {many}"
-                )
+                text = f"{name} has {_entries(len(outs.items))}, but {what} has {many}"
+                self.site.report("ST307", self._at(operand), text)
                 return
             if isinstance(found.result, SequenceValue):
                 swapped = self._swapped(list(found.result.items), outs.items)
                 if swapped is not None:
-                    text = f"{name}: entries {swapped[0]} and {swapped[1]} are the wrong way round"
+                    text = f"{name}: exchange entries {swapped[0]} and {swapped[1]}"
                     self.site.report("ST307", self._at(operand), text)
                     return
         self.results(found.result, outs, what, operand, found.splits)
@@ -285,7 +289,7 @@ class _Check:
                 shape = format_shape([d.size for d in array.dims or ()], [d.axes or () for d in array.dims or ()])
                 entries = [*(spec.entries or ()), *[()] * len(array.dims or ())][: len(array.dims or ())]
                 other = format_shape([d.size for d in array.dims or ()], [entry or () for entry in entries])
-                text = f"{name} is declared {shape!r}, {shown(spec)} places it as {other!r}"
+                text = expected_got(name, repr(shape), f"{other!r} by {shown(spec)}")
                 self.site.report("ST308", at, text, self.site.origin(spec, at))
                 return
 
@@ -311,7 +315,7 @@ class _Check:
         other = next((one for entry in spec.entries or () for one in entry or () if named and one not in named), "")
         if other:
             at = self.site.place(spec, operand)
-            text = f"{shown(spec)} names {other!r}, which axis_names leaves to the compiler ({', '.join(named or ())})"
+            text = f"{shown(spec)} names {other!r}, which is not a Manual axis (axis_names: {axes_text(named or ())})"
             self.site.report("ST305", at, text, self.site.origin(spec, at))
 
     def _agrees(self, array: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> bool:

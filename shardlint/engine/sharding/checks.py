@@ -84,7 +84,7 @@ def check_array(
     at = site.place(spec, operand)
     if len(spec.entries) > len(value.dims) and not (lenient and not any(spec.entries[len(value.dims) :])):
         shape = format_shape([dim.size for dim in value.dims])
-        text = f"{shown(spec)} has {len(spec.entries)} entries, {what} is {shape!r}, of rank {len(value.dims)}"
+        text = f"{what} {messages.spec_too_long(len(value.dims), shown(spec), len(spec.entries), shape)}"
         site.report("ST306", at, text, site.origin(spec, at))
         return False
     if axes is None or value.manual or indivisible == "ignored":
@@ -94,10 +94,7 @@ def check_array(
             site.report("ST104", at, f"dimension {one.index} of {what}: {one.text()}", site.origin(spec, at))
             return False
         if one.size < one.count:
-            text = (
-                f"dimension {one.index} of {what} is {one.size}, {'/'.join(one.axes)} has {one.count} devices:"
-                " under jit JAX drops the constraint in silence"
-            )
+            text = f"dimension {one.index} of {what}: {one.text()}; under jit JAX silently drops the constraint"
             site.report("ST312", at, text, site.origin(spec, at))
             return False
     return True
@@ -114,7 +111,7 @@ class Uneven:
 
     def text(self) -> str:
         padded = -(-self.size // self.count) * self.count
-        return f"{messages.indivisible(self.size, self.count, self.axes)}; pad it to {padded}, or do not split it"
+        return f"{messages.indivisible(self.size, self.count, self.axes)}; pad it to {padded}, or do not shard it"
 
 
 def uneven(value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> Iterator[Uneven]:
@@ -128,9 +125,7 @@ def uneven(value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | Non
 
 def dropped_result(one: Uneven) -> str:
     """What ``jit`` does to such a constraint on one of its results."""
-    return (
-        f"dimension {one.index} of the value: {one.text()}; on a result of jit such a constraint is dropped in silence"
-    )
+    return f"dimension {one.index} of the value: {one.text()}; on a result of jit JAX silently drops the constraint"
 
 
 def same_axes(a: tuple[str, ...], b: tuple[str, ...], axes: dict[str, int | None] | None) -> bool:

@@ -32,6 +32,7 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import dtypes
+from shardtypes.lang.messages import axes_text, unbound_axis
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -97,9 +98,9 @@ def call(
         return _lost(given["x"], name in _KEEPING) if "x" in given else Unknown("an axis that vmap names")
     for axis in axes:
         if view.binds(axis) is False:
-            bound = ", ".join(sorted(a for a, _ in view.axes)) or "none"
+            bound = sorted(name for name, _ in view.axes)
             place = next((o.at for o in operands if isinstance(o, ir.Const) and o.value == axis), at)
-            it.report(frame, "ST305", place, f"lax.{name}: no axis {axis!r} is bound here (axes: {bound})")
+            it.report(frame, "ST305", place, f"lax.{name}: {unbound_axis(axis, bound)}")
             return Unknown("an error was reported here")
     divergence.check(it, frame, name, axes, at)
     grouped = not is_none(given.get("axis_index_groups", Literal(None)))
@@ -170,9 +171,9 @@ def _refuse_counted(perm: Value, one: Collective) -> None:
         return
     counted, wanted = one.view.count(sorted(devices)), models.count(one)
     if counted.constant is not None and wanted.constant is not None and counted != wanted:
-        over, other = "/".join(one.axes), "/".join(sorted(devices))
         text = (
-            f"{one.name} over {over}, which has {wanted} devices: its pairs were counted by the {counted} along {other}"
+            f"{one.name} over {axes_text(one.axes)} has {wanted} devices, but its pairs are for the {counted} along "
+            f"{axes_text(sorted(devices))}"
         )
         raise ShardingError("ST304", text)
 

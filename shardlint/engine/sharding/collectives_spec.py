@@ -23,6 +23,7 @@ from shardlint.ops.sharding.state import LASTING, SCALES, kept_notes, notes_abou
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Label, Literal, Note, Value
 from shardtypes.lang import Bindings, Shape, ShapeSyntaxError, format_shape, parse, unify
+from shardtypes.lang.messages import expected_got, sharded_over, wrong_axes
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -92,8 +93,8 @@ def by_spec(
     except ShardingError as error:
         place = at if error.operand is None else spec.place(error.operand)
         it.report(frame, error.code, place, error.message, error.witness, error.related)
-        said = _result(it.view, spec, Bindings(), values, dtype)  # what does not fit tells no sizes
-        return said if it.view is None else _as_said(said)
+        declared = _result(it.view, spec, Bindings(), values, dtype)  # what does not fit tells no sizes
+        return declared if it.view is None else _as_declared(declared)
 
 
 def _check_sizes(it: Interpreter, frame: Frame, spec: Spec, values: list[Value], bindings: Bindings) -> None:
@@ -109,7 +110,8 @@ def _check_sizes(it: Interpreter, frame: Frame, spec: Spec, values: list[Value],
             ] if len(sizes) == len(side.dims) else sizes  # fmt: skip
         mismatch = unify(side, sizes, bindings, frame.facts)
         if mismatch is not None:
-            message = f"{spec.name}: operand {index} is {format_shape(sizes)!r}, the spec says {str(side)!r}"
+            what = f"{spec.name}: operand {index}"
+            message = expected_got(what, repr(str(side)), repr(format_shape(sizes)), mismatch.text)
             it.report(frame, "ST205", spec.place(index), message, mismatch.witness)
             bindings.rollback(0)
             return
@@ -160,20 +162,18 @@ def _check_axes(spec: Spec, values: list[Value], view: View) -> None:
         if not isinstance(value, ArrayValue) or value.dims is None or len(value.dims) != len(side.dims):
             continue
         for k, (dim, wanted) in enumerate(zip(value.dims, side.dims, strict=True)):
-            said = view.splitting(wanted.axes)
+            declared = view.splitting(wanted.axes)
             looked_up = index == 0 and k == spec.indexed  # of a split dimension each device has other entries
-            if dim.axes is None or dim.axes == said or not view.understood(said):
+            if dim.axes is None or dim.axes == declared or not view.understood(declared):
                 continue
-            if (not said and not looked_up) or sorted(dim.axes) == sorted(said):
+            if (not declared and not looked_up) or sorted(dim.axes) == sorted(declared):
                 continue  # a spec may leave axes out; and what is always split in one order is only permuted
+            what, detail = f"{spec.name}: operand {index}", wrong_axes(k, declared, dim.axes)
+            message = expected_got(what, repr(str(side)), shape_text(view, value), detail)
             if dim.axes:
-                shown = shape_text(view, value)
-                message = f"{spec.name}: operand {index} is split as {shown}, the spec says {str(side)!r}"
                 raise ShardingError("ST304", message, index, notes_about(value, dim.axes))
-            if not value.constant and all(state(value, axis) == "replicated" for axis in said):
-                over = "/".join(said)
-                message = f"{spec.name}: operand {index} is {shape_text(view, value)}, whole on every device; the spec says {str(side)!r}, split over {over}"  # noqa: E501 - one sentence
-                raise ShardingError("ST311", message, index, notes_about(value, said))
+            if not value.constant and all(state(value, axis) == "replicated" for axis in declared):
+                raise ShardingError("ST311", message, index, notes_about(value, declared))
 
 
 def _check_move(spec: Spec) -> None:
@@ -184,14 +184,14 @@ def _check_move(spec: Spec) -> None:
         return
     pairs = [(a.axes, b.axes) for a, b in zip(before.dims, after.dims, strict=True)]
     if all(a == b for a, b in pairs):
-        raise ShardingError("ST304", f"{spec.name}: both sides of {spec.text!r} are the same, so nothing is done")
+        raise ShardingError("ST304", f"{spec.name}: both sides of {spec.text!r} are the same: remove it")
     if spec.name == "all_gather" and any(a[: len(b)] != b for a, b in pairs):
-        raise ShardingError("ST304", f"{spec.name}: {spec.text!r}: a dimension can only lose its minor axes")
+        raise ShardingError("ST304", f"{spec.name}: {spec.text!r}: a dimension can only lose minor axes")
     if spec.name == "psum_scatter" and any(b[: len(a)] != a for a, b in pairs):
         raise ShardingError("ST304", f"{spec.name}: {spec.text!r}: a dimension can only gain minor axes")
     moved = [sorted(axis for one in side for axis in one) for side in zip(*pairs, strict=True)]
     if spec.name == "all_to_all" and moved[0] != moved[1]:
-        raise ShardingError("ST304", f"{spec.name}: {spec.text!r}: axes can only change their dimension")
+        raise ShardingError("ST304", f"{spec.name}: {spec.text!r}: axes can only move to another dimension")
 
 
 def _followed(
@@ -200,7 +200,7 @@ def _followed(
     """What the result is over each axis."""
     arrays = [value for value in values if isinstance(value, ArrayValue)]
     if len(arrays) < len(values) or len(arrays) != len(spec.sides) or any(a.dims is None for a in arrays):
-        return _as_said(result)
+        return _as_declared(result)
     place = (frame.module, spec.at)
     if spec.name in _MOVING:
         gone = {axis for dim in spec.sides[0].dims for axis in dim.axes}
@@ -221,10 +221,10 @@ def _followed(
         return _einsum(op, spec, arrays, result)
     if spec.name == "index_unreduced" and spec.indexed is not None and len(arrays) == 2:
         return _lookup(op, spec, arrays, result, spec.indexed)
-    return _as_said(result)
+    return _as_declared(result)
 
 
-def _as_said(result: ArrayValue) -> ArrayValue:
+def _as_declared(result: ArrayValue) -> ArrayValue:
     """Split as the right side says; nothing else is known."""
     named = frozenset(axis for dim in result.dims or () for axis in dim.axes or ())
     return replace(result, manual=True, pending=frozenset(), unclear=EVERY_AXIS.minus(named))
@@ -234,13 +234,13 @@ def _einsum(op: Op, spec: Spec, arrays: list[ArrayValue], result: ArrayValue) ->
     letters = [[f"{dim.size}" for dim in side.dims] for side in spec.sides]
     output = [f"{dim.size}" for dim in spec.result.dims]
     if any(dim.kind != "size" for side in (*spec.sides, spec.result) for dim in side.dims):
-        return _as_said(result)
-    said: dict[str, tuple[str, ...]] = {}
+        return _as_declared(result)
+    declared: dict[str, tuple[str, ...]] = {}
     for dim in (dim for side in (*spec.sides, spec.result) for dim in side.dims):
-        before = said.setdefault(f"{dim.size}", dim.axes)
+        before = declared.setdefault(f"{dim.size}", dim.axes)
         if before != dim.axes:
             code = "ST310" if f"{dim.size}" not in output else "ST304"
-            message = f"{spec.name}: {dim.size} is split over {'/'.join(before) or 'nothing'} and over {'/'.join(dim.axes) or 'nothing'} in {spec.text!r}"  # noqa: E501 - one sentence
+            message = f"{spec.name}: {dim.size} is {sharded_over(before)} and {sharded_over(dim.axes)} in {spec.text!r}"
             raise ShardingError(code, message)
     split = [_as_spec(op.view, a, side) for a, side in zip(arrays, spec.sides, strict=True)]
     found = contracted(op, result, split, letters, output)
@@ -252,9 +252,9 @@ def _as_spec(view: View, value: ArrayValue, side: Shape) -> ArrayValue:
     assert value.dims is not None
     if len(value.dims) != len(side.dims):
         return value
-    axes = [view.splitting(said.axes) for said in side.dims]
-    dims = tuple(Dimension(dim.size, said) for dim, said in zip(value.dims, axes, strict=True))
-    named = {axis for said in axes for axis in said}
+    axes = [view.splitting(declared.axes) for declared in side.dims]
+    dims = tuple(Dimension(dim.size, declared) for dim, declared in zip(value.dims, axes, strict=True))
+    named = {axis for declared in axes for axis in declared}
     known = named & sharded(value)
     lost = sharded(value) - named
     # what the spec says is split but was not known to be: it is so, or the sizes would not fit
@@ -270,7 +270,7 @@ def _lookup(op: Op, spec: Spec, arrays: list[ArrayValue], result: ArrayValue, in
     pending = frozenset(axes)
     others = [axis for axis in (*(table.pending or ()), *(indices.pending or ())) if axis not in pending]
     kept = frozenset(mark for mark in table.marks if mark[1] in LASTING or mark in SCALES)
-    notes = [Note(axis, f"looked up here in a table that is split over {axis}", *op.call.ctx.place) for axis in axes]
+    notes = [Note(axis, f"looked up here in a table sharded over {axis!r}", *op.call.ctx.place) for axis in axes]
     return replace(
         result, manual=True, pending=pending, varying=(table.varying | indices.varying) - pending - named,
         unclear=unclear.plus(others), marks=kept | {(axis, "lone") for axis in axes},

@@ -154,6 +154,6 @@ def _names_manual(site: Site, spec: SpecValue, operand: ir.Expr | None) -> bool:
     if axis is None:
         return False
     at = site.place(spec, operand)
-    text = f"with_sharding_constraint: {shown(spec)} names {axis!r}, over which this code is manual: JAX takes those axes that are left to the compiler"  # noqa: E501 - one sentence
+    text = f"with_sharding_constraint: {shown(spec)} names {axis!r}, a Manual axis: name Auto axes only"
     site.report("ST305", at, text, site.origin(spec, at))
     return True

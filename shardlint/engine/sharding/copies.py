@@ -15,6 +15,7 @@ from shardlint.engine.sharding.manual_exit import shown_path
 from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.ops.sharding.state import marks, state
 from shardlint.values import ArrayValue, Dimension, Note, Unknown, Value
+from shardtypes.lang.messages import reduce_first
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -111,5 +112,8 @@ def _first(it: Interpreter, frame: Frame, value: Value, path: tuple[object, ...]
 
 def _report(it: Interpreter, frame: Frame, path: tuple[object, ...], notes: tuple[Note, ...], at: int) -> None:
     axis = notes[0].axis
-    text = f"unreplicate takes one device's part{shown_path(path)} of what differs between the devices along {axis}: gradients were not reduced over it"  # noqa: E501 - one sentence
+    text = (
+        f"unreplicate{shown_path(path)} takes the first device's copy of a value that varies along {axis!r}: "
+        f"{reduce_first('pmean', axis)}"
+    )
     it.report(frame, "ST301", at, text, None, tuple((note.module, note.at, note.text) for note in notes))

@@ -1,6 +1,6 @@
 """Branches and loops that devices take differently: a collective in one waits for devices that never come.
 
-The condition is certain to differ where each device takes it from its own part of a dimension that is split, or from
+The condition is certain to differ where each device takes it from its own shard of a dimension, or from
 its own index. Under ``vmap`` all branches are computed, so that nothing is certain.
 """
 
@@ -56,5 +56,6 @@ def check(it: Interpreter, frame: Frame, name: str, axes: tuple[str, ...], at: i
     axis = next((one for one in axes if one in (it.apart or {})), None)
     if axis is None or not it.apart or name in _ALONE:
         return
-    text = f"lax.{name} over {axis} is run by some devices along {axis} only, the others never join it: the condition differs between them"  # noqa: E501 - one sentence
-    it.report(frame, "ST304", at, text, None, ((*it.apart[axis], "each device takes its own way here"),))
+    text = f"deadlock: only some devices along {axis!r} reach this {name}: call it on all of them"
+    note = f"the condition differs between the devices along {axis!r}"
+    it.report(frame, "ST304", at, text, None, ((*it.apart[axis], note),))

@@ -90,7 +90,7 @@ def check_constraint(site: Site, value: ArrayValue, sharding: Value, operand: ir
         wrong = next((axis for entry in spec.entries or () for axis in entry or () if axis in typed), None)
         if wrong is not None:
             at = site.place(spec, operand)
-            text = f"{site.name}: {wrong} is an explicit axis, {shown(spec)} may name automatic ones only; use jax.sharding.reshard"  # noqa: E501 - one sentence
+            text = f"{site.name}: {shown(spec)} names {wrong!r}, an Explicit axis: use jax.sharding.reshard"
             site.report("ST313", at, text, site.origin(spec, at))
         return wrong is None
     if spec is None or spec.entries is None or mesh is None or set(mesh.types or ()) != {"Explicit"}:
@@ -103,7 +103,10 @@ def check_constraint(site: Site, value: ArrayValue, sharding: Value, operand: ir
         return True
     at = site.place(spec, operand)
     shape = format_shape([dim.size for dim in value.dims], [axes or () for axes in have])
-    text = f"the value is {shape!r}, {shown(spec)} is not how it is split: with explicit axes {site.name} only asserts; use jax.sharding.reshard"  # noqa: E501 - one sentence
+    text = (
+        f"the value is {shape!r}, but {shown(spec)} is given: on Explicit axes {site.name} only asserts; "
+        "use jax.sharding.reshard"
+    )
     site.report("ST313", at, text, site.origin(spec, at))
     return False
 
@@ -120,6 +123,6 @@ def check_types(site: Site, sharding: Value, operand: ir.Expr | None) -> bool:
         return True
     at = site.place(spec, operand)
     how = "with_sharding_constraint" if site.qualname.endswith("reshard") else "with_sharding_constraint on the result"
-    text = f"{site.name}: {wrong} is an automatic axis, {shown(spec)} may name explicit ones only; use {how}"
+    text = f"{site.name}: {shown(spec)} names {wrong!r}, an Auto axis: use {how}"
     site.report("ST313", at, text, site.origin(spec, at))
     return False

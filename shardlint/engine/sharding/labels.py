@@ -63,8 +63,9 @@ def check_order(
         if any(one.resolve(spec.entries) == one.resolve(entries) for one in lists):
             continue
         at = operand.at if operand is not None else site.at
-        text = f"the value is {' '.join(name or '_' for name in labels)!r}, its names {shown(spec).removeprefix('P')}"
-        site.report("ST308", at, f"{text} have {names[i]!r} and {names[j]!r} the wrong way round")
+        have, given = " ".join(name or "_" for name in labels), shown(spec).removeprefix("P")
+        text = f"the value is {have!r}, but its names are {given}: exchange {names[i]!r} and {names[j]!r}"
+        site.report("ST308", at, text)
         return False
     return True
 

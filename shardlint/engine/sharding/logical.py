@@ -210,7 +210,9 @@ def check_names(
             continue
         name = entry[0]
         if name in seen:
-            site.report("ST402", at, f"two dimensions have the logical name {name!r}: flax refuses that")
+            site.report(
+                "ST402", at, f"two dimensions have the logical name {name!r}, which flax refuses: rename one of them"
+            )
             return False
         seen.add(name)
         if lists and name not in known:
@@ -219,7 +221,7 @@ def check_names(
                 continue
             source = next((one.source for one in lists if one.source), "")
             text = f"no rule{' of ' + source if source else ''} mentions the logical axis {name!r}"
-            text += f"; did you mean {near[0]!r}?" if near else ": the dimension is not split"
+            text += f"; did you mean {near[0]!r}?" if near else ": the dimension is replicated; add a rule"
             site.report("ST401", at, text, _rule_places(lists))
             return False
     return True
@@ -236,7 +238,7 @@ def _check_clash(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand
         return
     first, second, axis = clashes[0] or ("", "", "")
     at = operand.at if operand is not None else site.at
-    text = f"the logical axes {first!r} and {second!r} both lie on mesh axis {axis!r}: {second!r} is not split; give it another rule"  # noqa: E501 - one sentence
+    text = f"{_both_on(first, second, axis)}, so {second!r} is replicated: give it another rule"
     site.report("ST402", at, text, _rule_places(lists))
 
 
@@ -265,8 +267,12 @@ def check_refused(site: Site, spec: SpecValue, lists: Sequence[RuleList], operan
         return
     first, second, axis = clashes[0] or ("", "", "")
     at = operand.at if operand is not None else site.at
-    text = f"the logical axes {first!r} and {second!r} both lie on mesh axis {axis!r}: JAX refuses to split two dimensions over it; give one of them another rule"  # noqa: E501 - one sentence
+    text = f"{_both_on(first, second, axis)}, which JAX refuses: give one of them another rule"
     site.report("ST402", at, text, _rule_places(lists))
+
+
+def _both_on(first: str, second: str, axis: str) -> str:
+    return f"the logical axes {first!r} and {second!r} both map to mesh axis {axis!r}"
 
 
 def _both_on_one(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
@@ -298,7 +304,7 @@ def check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr 
     names = shown(spec).removeprefix("P")
     sizes = [dim.size for dim in value.dims]
     what = f"is {format_shape(sizes)!r}, of rank" if any(sizes) else "has rank"
-    text = f"{names} names {len(spec.entries)} dimensions, the array {what} {len(value.dims)}"
+    text = f"{names} has {len(spec.entries)} names, but the array {what} {len(value.dims)}"
     site.report("ST404", at, text)
     return False
 

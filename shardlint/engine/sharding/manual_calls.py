@@ -279,8 +279,8 @@ def annotated(before: ArrayValue, value: ArrayValue, promised: ArrayValue) -> Ar
     is so in each part."""
     if not value.manual:
         return value
-    said = sharded(promised) | (promised.pending or frozenset())
-    new = said - {axis for axis, mark in value.marks if mark == "split"}
+    declared = sharded(promised) | (promised.pending or frozenset())
+    new = declared - {axis for axis, mark in value.marks if mark == "split"}
     pending = ((value.pending or frozenset()) - sharded(promised)) | (promised.pending or frozenset())
     same = {axis for axis in sharded(value) - sharded(before) if state(before, axis) == "replicated"}
     marks = value.marks | split_marks(same) | {(axis, "alike") for axis in same}

@@ -155,8 +155,8 @@ def by_mapping(region: Region, mapped: bool | None) -> ArrayValue | None:
     """Every array in an argument of ``pmap``: one that is not mapped is the same on all devices. A mapped one may be
     so, too, unless others are said to be; None where that is not known."""
     axis = region.mapped
-    told = isinstance(region.entries, SequenceValue) and any(is_none(one) for one in region.entries.items)
-    if axis is None or mapped is None or (mapped and not told):
+    has_none = isinstance(region.entries, SequenceValue) and any(is_none(one) for one in region.entries.items)
+    if axis is None or mapped is None or (mapped and not has_none):
         return None
     around = len(region.view.axes) > 1 or not region.view.complete
     return ArrayValue(

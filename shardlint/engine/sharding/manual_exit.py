@@ -1,4 +1,4 @@
-"""Leaving the manual view: what may differ between devices must not be declared the same on all of them."""
+"""Leaving the manual view: what may differ between devices must not be declared replicated."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
 from shardlint.ops.registry import is_none
 from shardlint.ops.sharding.state import notes_about, sharded
 from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
+from shardtypes.lang.messages import (
+    device_mean,
+    partial_sum,
+    reduce_first,
+    returned_as_replicated,
+    spec_too_long,
+    undeclared_sum,
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -64,8 +72,8 @@ def _undeclared(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> N
         silent = set(leaf.pending or ()) - set(type_.shape.pending)
         axes = sorted(axis for axis in silent if axis not in leaf.unclear)
         if axes:
-            what = f"result of {frame.function.name}{shown_path(path)} awaits its sum over {', '.join(axes)}"
-            text = f"{what}, its annotation {type_.text.strip()!r} does not say so: add {{U:{','.join(axes)}}}"
+            what = f"result of {frame.function.name}{shown_path(path)}"
+            text = f"{what} {undeclared_sum(axes)}: write {{U:{','.join(axes)}}} in {type_.text.strip()!r}"
             it.report(frame, "ST315", written_at(frame, expr, path), text, None, notes_about(leaf, axes))
 
 
@@ -116,7 +124,7 @@ def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> I
         for path, leaf, one in _with_specs(value, region.results, ()):
             spec = spec_of(one) if one is not None else None
             if not promised and spec is not None and leaf.dims is not None and len(spec.entries or ()) > len(leaf.dims):
-                text = f"has {len(leaf.dims)} dimensions, its spec {shown(spec)} names {len(spec.entries or ())}"
+                text = spec_too_long(len(leaf.dims), shown(spec), len(spec.entries or ()))
                 yield Finding("ST306", text, (), path, spec.place)
                 continue
             entries = None if spec is None or spec.unreduced is None else spec.entries
@@ -130,24 +138,24 @@ def _miscounted(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding
     for note in value.notes:
         if note.code and (note.axis, "miscounted") in value.marks:
             place = (note.module, note.at)
-            yield Finding(note.code, f"is not what one device would compute: {note.text}", (), path, place)
+            yield Finding(note.code, f"differs from what one device computes: {note.text}", (), path, place)
 
 
 def judge(
     value: ArrayValue, declared: set[str], pending: set[str], path: tuple[object, ...],
     over: frozenset[str] | None = None,
 ) -> Iterator[Finding]:  # fmt: skip
-    """What is certainly wrong when the value leaves split over ``declared`` axes only."""
+    """What is certainly wrong when the value is returned as sharded over ``declared`` axes only."""
     for axis in sorted(value.pending or ()):
         if axis not in declared | pending and (over is None or axis in over) and axis not in value.unclear:
-            reducer = "pmean" if (axis, "mean") in value.marks else "psum"
-            text = f"leaves while it still awaits its {reducer} over {axis}: each device has only its part"
+            is_mean = (axis, "mean") in value.marks
+            what = device_mean([axis]) if is_mean else partial_sum([axis])
+            text = f"is {what}: {reduce_first('pmean' if is_mean else 'psum', axis)}"
             yield Finding("ST301", text, notes_about(value, [axis]), path)
     for axis in sorted(value.varying - sharded(value)):
         if axis not in declared and (over is None or axis in over) and axis not in value.unclear:
             code = "ST302" if (axis, "local") in value.marks else "ST301"
-            text = f"differs between the devices along {axis}, but leaves as if it were the same on all of them"
-            yield Finding(code, text, notes_about(value, [axis]), path)
+            yield Finding(code, returned_as_replicated([axis]), notes_about(value, [axis]), path)
     yield from _whole(value, path, over=over)
 
 
@@ -158,9 +166,8 @@ def _whole(
     for axis in sorted(axes if over is None else axes & over):
         if axis not in value.unclear and any((axis, mark) in value.marks for mark in marks):
             related = notes_about(value, [axis])
-            text = f"was computed on each device's part of a dimension that is split over {axis}, without a collective"
-            if related:
-                text += f" ({related[-1][2]})"
+            how = f" ({related[-1][2]})" if related else ""
+            text = f"was computed on each device's shard along {axis!r} alone{how}: {reduce_first('all_gather', axis)}"
             yield Finding("ST302", text, related, path)
 
 

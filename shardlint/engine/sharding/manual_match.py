@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlint.engine.types import ArrayType
-from shardlint.ops.sharding.elementwise import shape_text
+from shardlint.ops.sharding.elementwise import global_shape
 from shardlint.ops.sharding.state import notes_about, state
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import Dim
+from shardtypes.lang.messages import array_text, expected_got, wrong_axes
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A value that is split otherwise than its annotation says."""
+    """A value that is sharded differently from its annotation."""
 
     code: str
     text: str
@@ -24,7 +25,7 @@ class Conflict:
 
 
 def aligned(type_: ArrayType, rank: int) -> list[Dim] | None:
-    """The annotation's dimension of each dimension of a value; None where ranks do not fit or nothing is said."""
+    """The annotation's dimension of each dimension of a value; None where ranks do not fit or it has no axes."""
     shape = type_.shape
     if shape is None or shape.dialect != "shardtypes":
         return None
@@ -43,9 +44,10 @@ def as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
     dims = aligned(type_, len(value.dims or ()))
     if dims is None or value.dims is None or not view.declares:
         return value
-    if not view.divides((said.size, said.axes) for said in dims):
+    if not view.divides((declared.size, declared.axes) for declared in dims):
         return replace(value, dims=None)
-    sizes = [view.global_size(dim.size, dim.axes or said.axes) for dim, said in zip(value.dims, dims, strict=True)]
+    pairs = zip(value.dims, dims, strict=True)
+    sizes = [view.global_size(dim.size, dim.axes or declared.axes) for dim, declared in pairs]
     new = tuple(Dimension(size, dim.axes) for size, dim in zip(sizes, value.dims, strict=True))
     return replace(value, dims=new)
 
@@ -57,29 +59,33 @@ def with_own_sizes(view: View, value: ArrayValue) -> ArrayValue:
 
 
 def conflict(view: View, type_: ArrayType, value: ArrayValue, what: str) -> Conflict | None:
-    """A dimension that is certainly split over other axes than declared."""
+    """A dimension that is certainly sharded over other axes than declared."""
     dims = aligned(type_, len(value.dims or ()))
     if dims is None or value.dims is None or value.constant or not view.declares:
         return None
-    if not view.divides((said.size, said.axes) for said in dims):
+    if not view.divides((declared.size, declared.axes) for declared in dims):
         return None
-    for dim, said in zip(value.dims, dims, strict=True):
-        if not dim.axes or dim.axes == view.splitting(said.axes):
+    for index, (dim, declared) in enumerate(zip(value.dims, dims, strict=True)):
+        if not dim.axes or dim.axes == view.splitting(declared.axes):
             continue
-        text = f"{what}: declared {type_.text.strip()!r}, but it is split as {shape_text(view, value)}"
-        return Conflict("ST308", text, {}, notes_about(value, dim.axes))
+        detail = wrong_axes(index, declared.axes, dim.axes)
+        return Conflict("ST308", _differs(view, type_, value, what, detail), {}, notes_about(value, dim.axes))
     return None
 
 
-def whole_for_split(view: View, type_: ArrayType, value: ArrayValue, dim: int | None, what: str) -> Conflict | None:
-    """Why a size is too large by a number of devices: the value is whole where a split one is declared."""
+def replicated_for_sharded(
+    view: View, type_: ArrayType, value: ArrayValue, dim: int | None, what: str
+) -> Conflict | None:
+    """Why a size is too large by a number of devices: the value is replicated where a sharded one is declared."""
     dims = aligned(type_, len(value.dims or ()))
     if dims is None or value.dims is None or dim is None or dim >= len(dims) or value.constant:
         return None
     axes = view.splitting(dims[dim].axes)
     if not axes or value.dims[dim].axes != () or any(state(value, axis) != "replicated" for axis in axes):
         return None
-    over = "/".join(axes)
-    said, got = type_.text.strip(), shape_text(view, value)
-    text = f"{what}: declared {said!r}, split over {over}, but every device has all of {got}"
+    text = _differs(view, type_, value, what, wrong_axes(dim, axes, ()))
     return Conflict("ST311", text, {}, notes_about(value, axes))
+
+
+def _differs(view: View, type_: ArrayType, value: ArrayValue, what: str, detail: str) -> str:
+    return expected_got(what, type_.written, array_text(value.dtype, global_shape(view, value)), detail)

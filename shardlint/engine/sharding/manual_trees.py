@@ -132,7 +132,7 @@ def gradient(
                 if state(leaf, axis) == "replicated" and state(result, axis) in ("pending", "varying")
             ]  # fmt: skip
         unclear = EVERY_AXIS.minus(mine if known else ()).minus(own)
-        notes = tuple(Note(axis, "the gradient of each device's own part is taken here", *place) for axis in own)
+        notes = tuple(Note(axis, "each device takes the gradient of its own shard here", *place) for axis in own)
         return ArrayValue(
             dims, leaf.dtype, leaf.weak, manual=True, pending=frozenset(), varying=frozenset(own), unclear=unclear,
             marks=split_marks(mine) | {(axis, "derived") for axis in own}, notes=notes,

@@ -110,9 +110,9 @@ def refused(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -
         return None
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        return f"a mesh with two axes {twice!r}"
+        return f"two mesh axes are named {twice!r}: rename one of them"
     if rank is not None and rank != len(names):
-        return f"a mesh with {_many(len(names), 'axis name')} {names}, {what} {_many(rank, 'dimension')}"
+        return f"{_many(len(names), 'axis name')} {names}, but {what} {_many(rank, 'dimension')}"
     return None
 
 

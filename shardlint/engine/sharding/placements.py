@@ -18,6 +18,7 @@ from shardlint.engine.types import ArrayType
 from shardlint.ops.sharding.explicit import explicit_axes, placed
 from shardlint.values import ArrayValue, FunctionValue, SpecValue, Value
 from shardtypes.lang import format_shape
+from shardtypes.lang.messages import array_text, expected_got, wrong_axes
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -95,10 +96,11 @@ def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) ->
     if shape is None or shape.dialect != "shardtypes" or shape.rank is None or not any(dim.axes for dim in shape.dims):
         return None
     if placement is not None:
-        entries, axes, why = placement.spec.entries or (), placement.axes, f"placed by {shown(placement.spec)}"
+        entries, axes, why = placement.spec.entries or (), placement.axes, f"placed with {shown(placement.spec)}"
     elif placed(value) and value.dims is not None and len(value.dims) == shape.rank:
         entries, axes = tuple(dim.axes for dim in value.dims), meshes.sizes(value.mesh)
-        why = f"split as {format_shape([dim.size for dim in value.dims], [entry or () for entry in entries])!r}"
+        found_shape = format_shape([dim.size for dim in value.dims], [entry or () for entry in entries])
+        why = array_text(value.dtype, found_shape)
     else:
         return None
     typed = explicit_axes(value.mesh)  # the compiler may split over others besides
@@ -106,9 +108,9 @@ def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) ->
         entry = entries[index] if index < len(entries) else ()
         if entry is None or (not dim.axes and may_name_axes(it)):
             continue
-        said, found = (one if typed is None else tuple(a for a in one if a in typed) for one in (dim.axes, entry))
-        if not checks.same_axes(said, found, axes):
-            return f"{what}: declared {type_.text.strip()!r}, but {why}"
+        declared, found = (one if typed is None else tuple(a for a in one if a in typed) for one in (dim.axes, entry))
+        if not checks.same_axes(declared, found, axes):
+            return expected_got(what, type_.written, why, wrong_axes(index, declared, found))
     return None
 
 

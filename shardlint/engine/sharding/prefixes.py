@@ -16,17 +16,17 @@ def mismatch(value: Value, specs: Value, path: Path = ()) -> tuple[Path, str] | 
     if may_be_tree(value):
         return None
     if is_leaf(value):
-        return path, f"is one array, there are specs of {_text(specs)}"
+        return path, f"is one array, but its specs are {_text(specs)}"
     parts = children(value)
     if parts is None:
         return None
     if isinstance(specs, DictValue) != isinstance(value, DictValue):
-        return (path, f"is {_text(value)}, there are specs of {_text(specs)}") if _plain(value, specs) else None
+        return (path, f"is {_text(value)}, but its specs are {_text(specs)}") if _plain(value, specs) else None
     if isinstance(specs, DictValue):
         have, want = dict(parts), dict(wanted)
         if have.keys() != want.keys():
             lost = next((key for key in have if key not in want), None)
-            which = f"has {lost!r}, of which there are no specs" if lost is not None else _more(have, want)
+            which = f"has {lost!r}, which has no spec" if lost is not None else _more(have, want)
             return path, which
     elif isinstance(value, InstanceValue) or isinstance(specs, InstanceValue):
         if not (isinstance(value, InstanceValue) and isinstance(specs, InstanceValue) and value.cls is specs.cls):
@@ -34,7 +34,7 @@ def mismatch(value: Value, specs: Value, path: Path = ()) -> tuple[Path, str] | 
     elif isinstance(value, SequenceValue) and isinstance(specs, SequenceValue) and len(parts) != len(wanted):
         if value.kind != "tuple" or specs.kind != "tuple":
             return None  # lists may have grown unseen
-        return path, f"is {_text(value)}, there are specs of {_text(specs)}"
+        return path, f"is {_text(value)}, but its specs are {_text(specs)}"
     given = dict(wanted)
     for key, item in parts:
         found = mismatch(item, given[key], (*path, key)) if key in given else None
@@ -49,7 +49,7 @@ def _plain(value: Value, specs: Value) -> bool:
 
 
 def _more(have: dict[object, Value], want: dict[object, Value]) -> str:
-    return f"has no {next(key for key in want if key not in have)!r}, of which there are specs"
+    return f"has no {next(key for key in want if key not in have)!r}, which its specs have"
 
 
 def _text(tree: Value) -> str:

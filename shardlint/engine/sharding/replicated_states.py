@@ -27,8 +27,8 @@ def found(value: Value, shardings: Value) -> tuple[str, SpecValue] | None:
         sharded = _spec_of_parameters(state.moments_of, value, shardings)
         if sharded is not None:
             text = (
-                f"result{path}, the state of an optimizer, is replicated by {shown(spec)}, though its parameters are "
-                f"sharded by {shown(sharded)}: each device holds all of their moments; give the state their shardings"
+                f"result{path}, an optimizer state, is replicated ({shown(spec)}) though its parameters are sharded "
+                f"({shown(sharded)}): each device holds all moments; give the state the shardings of its parameters"
             )
             return text, spec
     return None

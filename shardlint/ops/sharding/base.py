@@ -1,7 +1,7 @@
 """The registry of sharding models: what a function does to axes and pending sums in the manual view.
 
 Shapes come first, from the model that the function has anyway, on local sizes. A sharding model then says how the
-result lies on the mesh. A function without one gives the same on all devices where all its operands are the same.
+result is sharded. A function without one gives the same on all devices where all its operands are the same.
 """
 
 from __future__ import annotations
@@ -200,6 +200,6 @@ def with_numbers(op: Op) -> list[ArrayValue]:
         else:
             number = as_array(value)
             if number is not None:
-                said = [(WHOLE, is_whole(value, op.view)), (ZERO, is_zero(value))]
-                arrays.append(replace(constant(number), marks=frozenset(mark for mark, holds in said if holds)))
+                known = [(WHOLE, is_whole(value, op.view)), (ZERO, is_zero(value))]
+                arrays.append(replace(constant(number), marks=frozenset(mark for mark, holds in known if holds)))
     return arrays

@@ -26,6 +26,7 @@ from shardlint.ops.sharding.state import (
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Note
 from shardtypes.lang import Size
+from shardtypes.lang.messages import axes_text, device_mean, partial_sum, reduce_first
 
 _SUMS = ("lax.psum", "lax.psum_scatter")
 #: Marks of values that are where they were made.
@@ -51,7 +52,7 @@ class ReplicatedSum(ShardingError):
 def _dimension(value: ArrayValue, one: Collective, number: int, count: int) -> int:
     """A dimension number, made non-negative. Raises ShardingError where it is none of ``count``."""
     if not -count <= number < count:
-        least = f"-{count}..{count - 1}" if count else "none"
+        least = f"{-count} to {count - 1}" if count else "it has none"
         text = f"{one.name}: dimension {number} is out of range for {_shown(one, value)} ({least})"
         raise ShardingError("ST208", text)
     return number % count
@@ -59,10 +60,6 @@ def _dimension(value: ArrayValue, one: Collective, number: int, count: int) -> i
 
 def _shown(one: Collective, value: ArrayValue) -> str:
     return shape_text(one.view, value)
-
-
-def _over(axes: Sequence[str]) -> str:
-    return "/".join(axes)
 
 
 def _axes(value: ArrayValue, gone: Sequence[str]) -> ArrayValue:
@@ -85,7 +82,7 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
     if one.grouped:
         return blurred(value, one)
     refuse_weighed(value, one)
-    exact = {"lax.psum": _awaits_sum, "lax.pmean": _awaits_mean}.get(one.name, _same)
+    exact = {"lax.psum": _is_partial_sum, "lax.pmean": _is_partial_mean}.get(one.name, _same)
     odd = [axis for axis in one.axes if not exact(value, axis)]
     result = scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd)
     if value.constant:
@@ -93,11 +90,11 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
     return miscounted(result, value, one)
 
 
-def _awaits_sum(value: ArrayValue, axis: str) -> bool:
+def _is_partial_sum(value: ArrayValue, axis: str) -> bool:
     return state(value, axis) == "pending" and not marks(value, axis) & {"mean", "offset"}
 
 
-def _awaits_mean(value: ArrayValue, axis: str) -> bool:
+def _is_partial_mean(value: ArrayValue, axis: str) -> bool:
     return _same(value, axis) or (state(value, axis) == "pending" and "mean" in marks(value, axis))
 
 
@@ -132,26 +129,27 @@ def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, st
     """The code of the finding that a reduction over the axis may become, and its text."""
     kinds = marks(value, axis)
     sums = one.name in _SUMS
-    devices = f"the number of devices along {axis}"
+    over = f"{one.name} over {axis!r}"
+    devices = f"the number of devices along {axis!r}"
     if kinds & {"shared", "scattered"}:
         return None
     if state(value, axis) == "replicated" and sums and not value.constant:
-        return "ST303", f"{one.name} over {axis} of a value that is the same on all of them multiplies by {devices}"
+        return "ST303", _replicated_sum(one, [axis], devices)
     if state(value, axis) == "varying" and "lone" in kinds and one.name == "lax.pmean":
-        return "ST304", f"{one.name} of what only one device along {axis} has divides it by {devices}"
+        return "ST304", f"{over} of a value that is zero on all devices but one divides it by {devices}: use lax.psum"
     bare = one.among or not (value.dims or one.view.declares)
     if state(value, axis) != "pending":
         text = peaks.wrongly_summed(value, axis) if sums and not bare else None
-        return None if text is None else ("ST302", f"{one.name} over {axis} {text}")
+        return None if text is None else ("ST302", f"{over} {text}: reduce before it, not after")
     if "mean" in kinds and sums:
-        return "ST304", f"{one.name} of an average that awaits its pmean over {axis} multiplies it by {devices}"
+        return "ST304", f"{over} of {device_mean([axis])} multiplies the mean by {devices}: use lax.pmean"
     if "biased" in kinds and sums:
-        return "ST304", f"{one.name} over {axis} counts what was added to the awaited sum once for every device"
+        return "ST304", f"{over} counts the term added to the partial sum once per device: add it after {one.name}"
     if "mean" in kinds or one.name != "lax.pmean":
         return None
     if "reduction" in kinds and bare:
         return None
-    return "ST304", f"{one.name} of a sum that awaits its psum over {axis} divides it by {devices}"
+    return "ST304", f"{over} of {partial_sum([axis])} divides the sum by {devices}: use lax.psum"
 
 
 def refuse_replicated(value: ArrayValue, one: Collective) -> None:
@@ -161,9 +159,13 @@ def refuse_replicated(value: ArrayValue, one: Collective) -> None:
     if again and not SCALES & value.marks:
         times = " times ".join(str(one.view.size(axis)).strip("|") for axis in again)
         numbered = all(one.view.size(axis).constant is not None for axis in again)
-        factor = times if numbered else f"the size of {_over(again)}"
-        message = f"{one.name} over {_over(again)} of a value that is the same on all of them multiplies by {factor}"
-        raise ReplicatedSum("ST303", message, 0, notes_about(value, again))
+        factor = times if numbered else f"the number of devices along {axes_text(again)}"
+        raise ReplicatedSum("ST303", _replicated_sum(one, again, factor), 0, notes_about(value, again))
+
+
+def _replicated_sum(one: Collective, axes: Sequence[str], factor: str) -> str:
+    remedy = "slice it instead" if one.name == "lax.psum_scatter" else "remove it"
+    return f"{one.name} over {axes_text(axes)} of a replicated value multiplies it by {factor}: {remedy}"
 
 
 def refuse_weighed(value: ArrayValue, one: Collective) -> None:
@@ -171,8 +173,10 @@ def refuse_weighed(value: ArrayValue, one: Collective) -> None:
     found = [axis for axis in one.axes if "weighed" in marks(value, axis)]
     if found and one.name in (*_SUMS, "lax.pmean"):
         peak = peaks.place(value, found[0])
-        over = _over(found)
-        text = f"each device lowers exponentials by a maximum of its own part, and {one.name} over {over} adds them up: the maximum awaits its pmax over {over}"  # noqa: E501 - one sentence
+        text = (
+            f"{one.name} over {axes_text(found)} adds up exponentials that each device shifted by the maximum of its "
+            f"own shard: {reduce_first('pmax', found[0])}"
+        )
         where = None if peak is None else (peak.module, peak.at)
         raise ShardingError("ST302", text, 0, ((*one.place, "summed here"),), where)
 
@@ -221,14 +225,15 @@ def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
         return
     elsewhere = [k for k, d in enumerate(value.dims) if k != dim and set(d.axes or ()) & set(one.axes)]
     related = notes_about(value, one.axes)
+    over, shape = f"{one.name} over {axes_text(one.axes)}", _shown(one, value)
     if elsewhere:
-        message = f"{one.name} over {_over(one.axes)} along dimension {dim} of {_shown(one, value)}: it splits dimension {elsewhere[0]}"  # noqa: E501 - one sentence
+        message = f"{over} along dimension {dim} of {shape}, which is sharded along {elsewhere[0]}: gather that"
         raise ShardingError("ST304", message, 0, related)
     if set(one.axes) & set(axes):
-        message = f"{one.name} over {_over(one.axes)} of dimension {dim} of {_shown(one, value)}: its minor axes are gathered first"  # noqa: E501 - one sentence
+        message = f"{over} along dimension {dim} of {shape}, which has minor axes: gather over those first"
         raise ShardingError("ST304", message, 0, related)
     if same_everywhere(value, one) == list(one.axes):
-        message = f"{one.name} over {_over(one.axes)} of {_shown(one, value)}, which is not split over it: every device has the same already"  # noqa: E501 - one sentence
+        message = f"{over} of {shape}, which is replicated: remove it"
         raise ShardingError("ST304", message, 0, related)
 
 
@@ -241,7 +246,7 @@ def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Arra
         gone = without(value, one.axes)
         return replace(scaled(gone, one.axes), varying=gone.varying.union(one.axes), constant=False)
     dim = _dimension(value, one, dim, len(value.dims))
-    odd = [axis for axis in one.axes if not _awaits_sum(value, axis)]
+    odd = [axis for axis in one.axes if not _is_partial_sum(value, axis)]
     result = miscounted(scaled(without(_axes(value, one.axes), one.axes), odd), value, one)
     assert result.dims is not None
     old = result.dims[dim]
@@ -274,7 +279,10 @@ def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled
     if known and sound and before is not None and before[len(before) - len(one.axes) :] != one.axes:
         where = [k for k, d in enumerate(value.dims) if set(d.axes or ()) & set(one.axes)]
         if where and where[0] != joined:
-            message = f"{one.name} over {_over(one.axes)} joins dimension {joined} of {_shown(one, value)}: it splits dimension {where[0]}"  # noqa: E501 - one sentence
+            message = (
+                f"{one.name} over {axes_text(one.axes)} concatenates dimension {joined} of {_shown(one, value)}, "
+                f"which is sharded along dimension {where[0]}: exchange split_axis and concat_axis"
+            )
             raise ShardingError("ST304", message, 0, notes_about(value, one.axes))
     dims = list(value.dims)
     size = dims[split].size
@@ -299,15 +307,14 @@ def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], .
     Where no dimension says how it is split, nothing is known: what is passed around and summed up ends the same on all.
     """
     devices = count(one).constant
+    over = f"{one.name} over {axes_text(one.axes)}"
     for what, ends in zip(("source", "destination"), zip(*pairs, strict=True), strict=False):
         for k, number in enumerate(ends):
             if devices is not None and number >= devices:
-                text = (
-                    f"{one.name} over {_over(one.axes)}, which has {devices} devices: {what} {number} is not among them"
-                )
+                text = f"{over}: {what} {number} is out of range for the {devices} devices along {axes_text(one.axes)}"
                 raise ShardingError("ST304", text)
             if number in ends[:k]:
-                raise ShardingError("ST304", f"{one.name} over {_over(one.axes)}: {what} {number} comes twice")
+                raise ShardingError("ST304", f"{over}: {what} {number} occurs twice")
     same = [axis for axis in one.axes if state(value, axis) != "sharded"]
     moved = frozenset(one.axes) - frozenset(same)
     return replace(

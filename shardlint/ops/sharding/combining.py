@@ -25,6 +25,7 @@ from shardlint.ops.sharding.state import (
     state,
 )
 from shardlint.values import ArrayValue, Note, ScalarValue
+from shardtypes.lang.messages import applied_to, device_mean, partial_sum, reduce_first
 
 Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"]
 """How a function treats its operands.
@@ -144,13 +145,13 @@ def _notes(operands: Sequence[ArrayValue]) -> list[Note]:
 def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tuple[str, frozenset[str]]:
     """State and marks of the result over one axis; ``sharded`` leaves it to the dimensions."""
     states = [state(o, axis) for o in operands]
-    awaited = [o for o, s in zip(operands, states, strict=True) if s == "pending"]
+    partial = [o for o, s in zip(operands, states, strict=True) if s == "pending"]
     refined = frozenset[str]().union(*(marks(o, axis) for o in operands))
     tainted = _taint(axis, operands, states)
     local = refined & LOCAL
     if any(axis in o.varying and not marks(o, axis) & LOCAL for o in operands):
         local = frozenset()  # corrected, perhaps, by something that knows which device this is
-    if not awaited:
+    if not partial:
         local |= peaks.followed(op, axis, kind, operands)
         if "sharded" in states:
             same = all(s == "replicated" or "alike" in marks(o, axis) for o, s in zip(operands, states, strict=True))
@@ -163,7 +164,7 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
         return "varying", local | (frozenset.intersection(*differing) & {"mapped", "derived"})
     if "unclear" in states:
         return "unclear", frozenset()
-    return _awaited(op, axis, kind, operands, states, awaited)
+    return _awaited(op, axis, kind, operands, states, partial)
 
 
 def _taint(axis: str, operands: Sequence[ArrayValue], states: Sequence[str]) -> str:
@@ -176,9 +177,9 @@ def _taint(axis: str, operands: Sequence[ArrayValue], states: Sequence[str]) -> 
 
 
 def _awaited(
-    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], states: Sequence[str], awaited: list[ArrayValue]
+    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], states: Sequence[str], partial: list[ArrayValue]
 ) -> tuple[str, frozenset[str]]:
-    refined = [marks(o, axis) for o in awaited]
+    refined = [marks(o, axis) for o in partial]
     first = refined[0]
     others = [o for o, s in zip(operands, states, strict=True) if s != "pending" and ZERO not in o.marks]
     own = any("scattered" in one for one in refined)
@@ -192,17 +193,17 @@ def _awaited(
         if not same:
             return "unclear", frozenset()
         every = frozenset.union(*refined)
-        if not all("lone" in one for one in refined) or len(awaited) > 1 or others:
+        if not all("lone" in one for one in refined) or len(partial) > 1 or others:
             every -= {"lone"}
         if others and "mean" not in first:
             plain = all(not o.constant and not SCALES & o.marks for o in others)
             every |= {"offset", "biased"} if plain else {"offset"}
         return "pending", every
     if kind == "multiply":
-        if len(awaited) > 1:
+        if len(partial) > 1:
             if own or all("lone" in one for one in refined):
                 return "unclear", frozenset()
-            raise used(op, axis, awaited, "multiplied by another one")
+            raise used(op, axis, partial, [f"two partial sums over {axis!r}"])
         if mixed <= {"replicated"}:
             return "pending", first
         return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
@@ -212,7 +213,7 @@ def _awaited(
                 return "varying", frozenset()  # an average of each device's own
             if own:
                 return "unclear", frozenset()
-            raise used(op, axis, awaited, "a divisor")
+            raise used(op, axis, partial)
         if mixed <= {"replicated"}:
             return "pending", first
         return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
@@ -225,17 +226,17 @@ def _awaited(
             return ("varying" if "sharded" not in states else "unclear"), frozenset({"local"} if asks else ())
     if lone and others:
         return "unclear", frozenset()
-    raise used(op, axis, awaited, "")
+    raise used(op, axis, partial)
 
 
-def used(op: Op, axis: str, awaited: Sequence[ArrayValue], how: str) -> ShardingError:
-    """A pending sum that is used as if it were complete."""
-    value = awaited[0]
+def used(op: Op, axis: str, partial: Sequence[ArrayValue], values: Sequence[str] = ()) -> ShardingError:
+    """A partial sum that is used as if it were complete; ``values`` describes the operands if there are several."""
+    value = partial[0]
     found = marks(value, axis)
     code = "ST302" if "reduction" in found else "ST301"
-    what = "an average" if "mean" in found else "a sum"
-    reducer = "pmean" if "mean" in found else "psum"
-    use = f"{op.name} takes {what} that still awaits its {reducer} over {axis}" + (f" ({how})" if how else "")
+    is_mean = "mean" in found
+    what = device_mean([axis]) if is_mean else partial_sum([axis])
+    use = applied_to(op.name, values or [what], reduce_first("pmean" if is_mean else "psum", axis))
     number = next((i for i, o in enumerate(op.operands) if o is value), None)
     place = op.positions[number] if number is not None and number < len(op.positions) else None
-    return ShardingError(code, f"{use}: each device has only its part", place, notes_about(value, [axis]))
+    return ShardingError(code, use, place, notes_about(value, [axis]))

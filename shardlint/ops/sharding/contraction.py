@@ -1,4 +1,4 @@
-"""Contractions: a contracted dimension that is split over the mesh leaves a sum to do."""
+"""Contractions: a contracted dimension that is sharded gives a partial sum."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from shardlint.ops.sharding.elementwise import clash, explained
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import HOT, LASTING, Axes, clean, marks, notes_about, state
 from shardlint.values import ArrayValue, Dimension, SequenceValue
+from shardtypes.lang.messages import axes_text, partial_sum
 
 Letters = Sequence[Sequence[str]]
 #: Marks over an axis whose dimension is contracted.
@@ -64,7 +65,7 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
             pending.add(axis)
         else:
             varying.add(axis)
-        notes.append(op.note(axis, f"contracted here over a dimension that is split over {axis}"))
+        notes.append(op.note(axis, f"contracted here over a dimension sharded over {axis!r}"))
     kept = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in _THROUGH)
     return replace(
         result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=kept,
@@ -77,10 +78,12 @@ def _check_hot(op: Op, rows: ArrayValue, dim: Dimension) -> None:
     ShardingError."""
     axes = [axis for axis in dim.axes or () if state(rows, axis) == "replicated"]
     if axes and dim.size != ONE:
-        over = "/".join(axes)
         whole = op.view.global_size(dim.size, dim.axes or ())
         what = "a dimension" if whole is None or whole.is_opaque else str(whole)
-        text = f"{op.name}: one_hot picks the same rows on every device, from {what}, split over {over}: subtract the offset of the device's own part from the indices first"  # noqa: E501 - one sentence
+        text = (
+            f"{op.name}: one_hot of the same indices on every device, against {what}, which is sharded over "
+            f"{axes_text(axes)}: subtract the offset of the device's shard from the indices first"
+        )
         raise ShardingError("ST311", text, None, notes_about(rows, axes))
 
 
@@ -88,10 +91,10 @@ def _beyond_repair(op: Op, operands: Sequence[ArrayValue], split: set[str]) -> N
     """Parts of a sum against what is split over the same axis: each device lacks the others' parts for what it has,
     and no later sum brings them there. Raises ShardingError."""
     for axis in sorted(split):
-        awaited = [o for o in operands if state(o, axis) == "pending"]
-        certain = awaited and not any(marks(o, axis) & {"lone", "scattered", "reduction", "mean"} for o in awaited)
-        if certain and all(clean(o, axis) for o in operands if o is not awaited[0]):
-            raise used(op, axis, awaited, f"contracted with what is split over {axis}")
+        partial = [o for o in operands if state(o, axis) == "pending"]
+        certain = partial and not any(marks(o, axis) & {"lone", "scattered", "reduction", "mean"} for o in partial)
+        if certain and all(clean(o, axis) for o in operands if o is not partial[0]):
+            raise used(op, axis, partial, [partial_sum([axis]), f"a value sharded over {axis!r}"])
 
 
 def einsum(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:

@@ -22,20 +22,20 @@ def convolved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     lhs, rhs = op.operands if len(op.operands) == 2 else (None, None)
     if lhs is None or rhs is None or lhs.dims is None or rhs.dims is None or out.dims is None:
         return computed(op, out, origins)
-    lies = _layout(op.call, len(lhs.dims))
+    layout = _layout(op.call, len(lhs.dims))
     groups = [op.call.args[name] for name in ("feature_group_count", "batch_group_count") if name in op.call.args]
-    if lies is None or any(rhs.dims[k].axes != () for k in lies.rhs[2:]) or any(static_int(n) != 1 for n in groups):
+    if layout is None or any(rhs.dims[k].axes != () for k in layout.rhs[2:]) or any(static_int(n) != 1 for n in groups):
         return computed(op, out, origins)
     inputs = [[f"a{n}" for n in range(len(lhs.dims))], [f"b{n}" for n in range(len(lhs.dims))]]
     output = [f"c{n}" for n in range(len(lhs.dims))]
-    inputs[0][lies.lhs[0]] = output[lies.out[0]] = "batch"
-    inputs[1][lies.rhs[0]] = output[lies.out[1]] = "features"
-    inputs[0][lies.lhs[1]] = inputs[1][lies.rhs[1]] = "k"
-    for a, c in zip(lies.lhs[2:], lies.out[2:], strict=True):
+    inputs[0][layout.lhs[0]] = output[layout.out[0]] = "batch"
+    inputs[1][layout.rhs[0]] = output[layout.out[1]] = "features"
+    inputs[0][layout.lhs[1]] = inputs[1][layout.rhs[1]] = "k"
+    for a, c in zip(layout.lhs[2:], layout.out[2:], strict=True):
         inputs[0][a] = output[c]
     result = contracted(op, out, op.operands, inputs, output)
-    for number, k in enumerate(lies.lhs[2:]):
-        result = _slid(op, result, lhs, k, _within(op.call, lhs, rhs, lies, number))
+    for number, k in enumerate(layout.lhs[2:]):
+        result = _slid(op, result, lhs, k, _within(op.call, lhs, rhs, layout, number))
     return result
 
 
@@ -62,9 +62,9 @@ def _slid(op: Op, result: ArrayValue, source: ArrayValue, k: int, within: bool |
     )  # fmt: skip
 
 
-def _within(call: Call, lhs: ArrayValue, rhs: ArrayValue, lies: Layout, number: int) -> bool | None:
+def _within(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout, number: int) -> bool | None:
     """Whether no window crosses from one part to the next along one dimension of space; None where that is open."""
-    window, size = seen_size(rhs, lies.rhs[number + 2]), seen_size(lhs, lies.lhs[number + 2])
+    window, size = seen_size(rhs, layout.rhs[number + 2]), seen_size(lhs, layout.lhs[number + 2])
     strides = next((call[name] for name in ("window_strides", "strides") if name in call.args), None)
     steps = sizes_argument(strides) if strides is not None else None
     spread = [call.args[name] for name in ("lhs_dilation", "rhs_dilation") if name in call.args]

@@ -15,6 +15,7 @@ from shardlint.ops.sharding.state import UNIFORM, WHOLE, Axes
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import dtypes, format_shape
+from shardtypes.lang.messages import axes_text, sharded_differently
 
 
 def elementwise(kind: Kind) -> Rule:
@@ -63,7 +64,7 @@ def _agreed(op: Op, operands: Sequence[ArrayValue], met: Sequence[tuple[int, Dim
 
 def clash(op: Op, a: ArrayValue, b: ArrayValue, code: str = "ST309") -> ShardingError:
     texts = [shown(op, value) for value in (a, b)]
-    return ShardingError(code, f"{op.name}: operands are split differently over the mesh: {texts[0]} and {texts[1]}")
+    return ShardingError(code, f"{op.name}: {sharded_differently(texts)}")
 
 
 def shown(op: Op, value: ArrayValue) -> str:
@@ -72,10 +73,15 @@ def shown(op: Op, value: ArrayValue) -> str:
 
 def shape_text(view: View, value: ArrayValue) -> str:
     """An array's global shape with its axes, quoted, as annotations write it."""
+    return repr(global_shape(view, value))
+
+
+def global_shape(view: View, value: ArrayValue) -> str:
+    """An array's global shape with its axes, as annotations write it."""
     if value.dims is None:
-        return "'...'"
+        return "..."
     sizes = [view.global_size(dim.size, dim.axes or ()) for dim in value.dims]
-    return f"'{format_shape(sizes, [dim.axes for dim in value.dims])}'"
+    return format_shape(sizes, [dim.axes for dim in value.dims])
 
 
 def explain(op: Op, error: OpError) -> OpError | None:
@@ -101,8 +107,10 @@ def explained(op: Op, a: ArrayValue, x: Dimension, b: ArrayValue, y: Dimension, 
     if x.axes and y.axes:
         return clash(op, a, b, code)
     split, whole = (a, b) if x.axes else (b, a)
-    axes = "/".join(x.axes or y.axes)
-    message = f"{op.name}: {shown(op, whole)} is whole on every device where {shown(op, split)} is split over {axes}"
+    over = axes_text(x.axes or y.axes)
+    message = (
+        f"{op.name}: {shown(op, whole)} is replicated where {shown(op, split)} is sharded over {over}: shard it too"
+    )
     return ShardingError("ST311", message)
 
 

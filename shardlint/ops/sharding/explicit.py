@@ -21,6 +21,7 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import format_shape
+from shardtypes.lang.messages import sharded_twice
 
 Split: TypeAlias = "list[Axes] | None"
 """The axes of every dimension of a result; None where nothing is known."""
@@ -61,7 +62,7 @@ class GlobalOp:
         return self.call.last
 
     @property
-    def heedless(self) -> bool:
+    def ignores_out_sharding(self) -> bool:
         """An einsum of one operand: JAX heeds ``out_sharding`` where it contracts two."""
         return self.call.qualname == "jax.numpy.einsum" and len(self.operands) == 1
 
@@ -147,15 +148,15 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
     asked = any(name in call.args and not is_none(call.args[name]) for name in _ASKED)
     if asked and operands.complete:
         explicit_sums.check_asked(op)
-    if not operands.complete or (asked and not op.heedless):
+    if not operands.complete or (asked and not op.ignores_out_sharding):
         return each(result, lambda value, origins: value)
     found = EXPLICIT.get(call.qualname, _no_rule)
-    awaited = explicit_sums.sums(op)
-    if not awaited:
+    partial = explicit_sums.sums(op)
+    if not partial:
         return each(result, lambda value, origins: _placed(op, value, origins, found))
     if not explicit_sums.kept(op):
         return each(result, lambda value, origins: replace(value, pending=None))
-    return each(result, lambda value, origins: replace(_placed(op, value, origins, found), pending=awaited))
+    return each(result, lambda value, origins: replace(_placed(op, value, origins, found), pending=partial))
 
 
 def _no_rule(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -185,8 +186,5 @@ def _check_twice(op: GlobalOp, split: list[Axes]) -> None:
     named = [axis for axes in split for axis in axes or ()]
     twice = next((axis for axis in named if named.count(axis) > 1), None)
     if twice is not None:
-        shapes = " and ".join(op.text(operand) for operand in op.operands)
-        why = (
-            f"two dimensions of the result would be split over {twice}: the operands are {shapes}; reshard one of them"
-        )
+        why = sharded_twice(twice, [op.text(operand) for operand in op.operands])
         raise op.refused(why, code=_TWICE[op.call.qualname])

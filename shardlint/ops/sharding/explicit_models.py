@@ -15,6 +15,7 @@ from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
+from shardtypes.lang.messages import listed, sharded_differently, sharded_over, sharded_twice
 
 
 def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -41,7 +42,7 @@ def _agreed(op: GlobalOp, met: Sequence[tuple[int, Dimension]]) -> Axes:
     for number, axes in split[1:]:
         if axes != split[0][1]:
             a, b = (op.text(op.operands[n]) for n in (split[0][0], number))
-            raise op.refused(f"operands are split differently over the mesh: {a} and {b}", code="ST309")
+            raise op.refused(sharded_differently([a, b]), code="ST309")
     if any(dim.axes is None for _, dim in met):
         return None
     return split[0][1] if split else ()
@@ -69,21 +70,20 @@ def _check_clash(op: GlobalOp, kept: Sequence[Sequence[Axes]]) -> None:
     axes = [axis for met in kept for axis in next((one for one in met if one), ())]
     twice = next((axis for axis in axes if axes.count(axis) > 1), None)
     if twice is not None and all(one is not None for met in kept for one in met):
-        texts = " and ".join(op.text(operand) for operand in op.operands)
-        why = f"two dimensions of the result would be split over {twice}: the operands are {texts}; reshard one of them"
-        raise op.refused(why, code="ST310")
+        raise op.refused(sharded_twice(twice, [op.text(operand) for operand in op.operands]), code="ST310")
 
 
 def _check_contracted(op: GlobalOp, a: Dimension, b: Dimension, kept: bool) -> None:
     if not a.axes or not b.axes or ONE in (a.size, b.size):
         return
-    texts = " and ".join(op.text(operand) for operand in op.operands)
+    texts = [op.text(operand) for operand in op.operands]
     if a.axes != b.axes:
         code = "ST309" if kept else "ST310"
-        raise op.refused(f"operands are split differently over the mesh: {texts}", code=code)
+        raise op.refused(sharded_differently(texts), code=code)
     if not kept:
-        axes = "/".join(a.axes)
-        why = f"{texts} are contracted over a dimension that is split over {axes}: say how the result is to lie with out_sharding="  # noqa: E501 - one sentence
+        why = (
+            f"{listed(texts)} are contracted over a dimension {sharded_over(a.axes)}: pass out_sharding= for the result"
+        )
         raise op.refused(why, code="ST310")
 
 
@@ -143,7 +143,7 @@ def last(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 def _check_whole(op: GlobalOp, source: ArrayValue, k: int, operand: int = 0) -> None:
     axes = (source.dims or ())[k].axes
     if axes:
-        why = f"dimension {k} of {op.text(source)} is split over {'/'.join(axes)}: reshard it before"
+        why = f"dimension {k} of {op.text(source)} is {sharded_over(axes)}: reshard it first"
         raise op.refused(why, operand)
 
 
@@ -199,7 +199,7 @@ def alike(op: GlobalOp, operands: Sequence[ArrayValue]) -> list[Axes] | None:
     for n in known[1:]:
         if shapes[n] != shapes[known[0]]:
             a, b = (op.text(operands[i]) for i in (known[0], n))
-            raise op.refused(f"operands are split differently over the mesh: {a} and {b}", code="ST309")
+            raise op.refused(sharded_differently([a, b]), code="ST309")
     return None
 
 

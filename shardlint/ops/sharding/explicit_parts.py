@@ -14,6 +14,7 @@ from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, SliceValue, Value
 from shardtypes.lang import Size
+from shardtypes.lang.messages import axes_text, sharded_differently, sharded_over
 
 #: Sizes that stand for unknown ones: far apart, and divisible by whatever a mesh has.
 _LARGE = 2**10 * 3**4 * 5**2 * 7
@@ -45,9 +46,7 @@ def reshaped(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     if isinstance(found[0], str):
         sizes_text = op.text(ArrayValue(tuple(Dimension(dim.size, ()) for dim in out.dims)))
-        raise op.refused(
-            f"{op.text(source)} to {sizes_text} {found[0]}: say how the result is to lie with out_sharding=", 0
-        )
+        raise op.refused(f"{op.text(source)} to {sizes_text} {found[0]}: pass out_sharding=", 0)
     return found[0]
 
 
@@ -70,13 +69,13 @@ def _regrouped(op: GlobalOp, old: list[int], axes: list[tuple[str, ...]], new: l
         return None
     groups = list(_groups(old, new) if len(new) > len(old) else _groups(new, old))
     if len(new) == len(old) or not groups or sum(len(group) > 1 for group in groups) > 1:
-        return "cannot be followed on an explicit mesh"
+        return "has no sharding that JAX can infer on Explicit axes"
     result: list[Axes] = []
     if len(new) > len(old):
         for group, one in zip(groups, axes, strict=True):
             parts = _dealt(op, one, group)
             if parts is None:
-                return f"splits up a dimension that is split over {'/'.join(one)} unevenly"
+                return f"splits a dimension {sharded_over(one)} unevenly"
             result.extend(parts)
         return result
     rest = iter(axes)
@@ -86,7 +85,7 @@ def _regrouped(op: GlobalOp, old: list[int], axes: list[tuple[str, ...]], new: l
             joined.pop()
         if not all(joined):
             minor = next(one for one in reversed(joined) if one)
-            return f"joins a dimension that is split over {'/'.join(minor)} to one before it that is not"
+            return f"merges a dimension {sharded_over(minor)} into a major one that is not sharded"
         result.append(tuple(axis for one in joined for axis in one))
     return result
 
@@ -179,7 +178,7 @@ def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axe
     if number is None:
         return None
     if number % count:
-        why = f"{size} of dimension {k} of {op.text(source)} cannot be split evenly over {'/'.join(axes)}"
+        why = f"{size} of dimension {k} of {op.text(source)} cannot be sharded evenly over {axes_text(axes)}"
         error = op.refused(why, 0)
         error.witness = witness
         raise error
@@ -238,8 +237,8 @@ def _several(op: GlobalOp, source: ArrayValue, items: Sequence[Value], arrays: S
     if len(one) == len(other) == 1:
         a, b = one[0].axes, other[0].axes
         if a is not None and b is not None and a != b and ONE not in (one[0].size, other[0].size):
-            texts = " and ".join(op.text(array) for array in arrays[:2])
-            raise op.refused(f"the indices are split differently over the mesh: {texts}", code="ST309")
+            texts = [op.text(array) for array in arrays[:2]]
+            raise op.refused(sharded_differently(texts, "the indices"), code="ST309")
     return None
 
 
@@ -254,15 +253,14 @@ def along_axis(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     k = found[0]
     _check_picked(op, source, k)
     if split := index.dims[k].axes:
-        why = f"the indices {op.text(index)} are split over {'/'.join(split)}: reshard them before"
+        why = f"the indices {op.text(index)} are {sharded_over(split)}: reshard them first"
         raise op.refused(why, 1)
     result: list[Axes] = []
     for i, (a, b) in enumerate(zip(source.dims, index.dims, strict=True)):
         if ONE in (a.size, b.size) and a.size != b.size and i != k:
             return None  # broadcast first
         if i != k and a.axes and b.axes and a.axes != b.axes:
-            texts = f"{op.text(source)} and {op.text(index)}"
-            raise op.refused(f"operands are split differently over the mesh: {texts}", code="ST309")
+            raise op.refused(sharded_differently([op.text(source), op.text(index)]), code="ST309")
         result.append(() if i == k else None if None in (a.axes, b.axes) else a.axes or b.axes)
     return result
 
@@ -312,7 +310,10 @@ def _places(items: Sequence[Value], rank: int) -> list[tuple[Value, int | None]]
 def _check_picked(op: GlobalOp, source: ArrayValue, k: int) -> None:
     dim = (source.dims or ())[k]
     if dim.axes and dim.size != ONE and op.shards(dim.axes) != 1:
-        why = f"dimension {k} of {op.text(source)} is split over {'/'.join(dim.axes)}: reshard it, or say how the result is to lie with .at[…].get(out_sharding=)"  # noqa: E501 - one sentence
+        why = (
+            f"dimension {k} of {op.text(source)} is {sharded_over(dim.axes)}: reshard it first, or use "
+            ".at[…].get(out_sharding=…)"
+        )
         raise op.refused(why, 0)
 
 
@@ -321,7 +322,7 @@ def _looked_up(op: GlobalOp, source: ArrayValue, k: int, index: ArrayValue) -> l
     _check_picked(op, source, k)
     split = next((dim.axes for dim in index.dims or () if dim.axes), None)
     if split:
-        why = f"the indices {op.text(index)} are split over {'/'.join(split)}: say how the result is to lie with .at[…].get(out_sharding=)"  # noqa: E501 - one sentence
+        why = f"the indices {op.text(index)} are {sharded_over(split)}: use .at[…].get(out_sharding=…)"
         raise op.refused(why, 1)
     open_ = (source.dims or ())[k].axes is None
     return [None if open_ else dim.axes for dim in index.dims or ()]
@@ -367,7 +368,7 @@ def updated(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     for item, k in places:
         dim = source.dims[k]
         if isinstance(item, IntValue) and dim.axes and dim.size != ONE and op.shards(dim.axes) != 1:
-            why = f"dimension {k} of {op.text(source)} is split over {'/'.join(dim.axes)}: say how the result is to lie with out_sharding="  # noqa: E501 - one sentence
+            why = f"dimension {k} of {op.text(source)} is {sharded_over(dim.axes)}: pass out_sharding="
             raise op.refused(why, 0)
     partly = [source.dims[k] for item, k in places if not _full(item)]
     others = [dim for operand in op.operands[1:] for dim in _dims(operand)]

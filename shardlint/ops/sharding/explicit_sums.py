@@ -15,6 +15,7 @@ from shardlint.ops.sharding.elementwise import FUNCTIONS
 from shardlint.ops.sharding.explicit import GlobalOp, placed
 from shardlint.values import ArrayValue, ShardingValue, SpecValue
 from shardtypes.lang import format_shape
+from shardtypes.lang.messages import partial_sum, sharded_over
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 _REFUSED = {
@@ -50,11 +51,11 @@ def kept(op: GlobalOp) -> bool:
         if not others and len(op.operands) == 2:
             return op.operands[0].pending == op.operands[1].pending
         if not others or all(placed(operand) and operand.pending == frozenset() for operand in others):
-            raise _wrong(op, parts[0], ", and what is added to it would count once for every device")
+            raise _wrong(op, parts[0], ", and the other operand would count once per device")
         return False
     if kind == "multiply" and len(parts) == 2:
-        raise _wrong(op, parts[0], ", and so does what it is multiplied by")
-    if op.heedless:  # sums and transposes, unless it takes a diagonal
+        raise _wrong(op, parts[0], ", and so is the other operand")
+    if op.ignores_out_sharding:  # sums and transposes, unless it takes a diagonal
         letters = letters_of(op.call, op.operands)
         return letters is not None and len(set(letters[0][0])) == len(letters[0][0])
     if name in _REFUSED:
@@ -84,19 +85,15 @@ def check_asked(op: GlobalOp) -> None:
     if alike and set(over) == spec.unreduced:
         return
     texts = " and ".join(_text(operand) for operand in op.operands)
-    split = f"split over {', '.join(over)}" if over else "not split"
-    found = (
-        f"{texts} are not split alike over what is contracted"
-        if not alike
-        else f"{texts} are contracted over what is {split}"
-    )
-    raise op.refused(f"out_sharding leaves a sum over {', '.join(sorted(spec.unreduced))} to be done, but {found}")
+    found = f"the contracted dimensions of {texts} are {sharded_over(over)}"
+    if not alike:
+        found = f"the contracted dimensions of {texts} are sharded differently"
+    raise op.refused(f"out_sharding asks for {partial_sum(sorted(spec.unreduced))}, but {found}")
 
 
 def _wrong(op: GlobalOp, number: int, why: str) -> OpError:
     operand = op.operands[number]
-    axes = ", ".join(sorted(operand.pending or ()))
-    text = f"{_text(operand)} still awaits its sum over {axes}{why}: reshard it first"
+    text = f"{_text(operand)} is {partial_sum(sorted(operand.pending or ()))}{why}: reshard it first"
     return op.refused(text, number, "ST301")
 
 

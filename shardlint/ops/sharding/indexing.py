@@ -88,7 +88,8 @@ def _looked_up(
 def _of_parts(op: Op, result: ArrayValue, table: ArrayValue, gone: Sequence[tuple[Dimension, str]]) -> ArrayValue:
     """What was looked up in dimensions that are split over these axes, each device in its own part."""
     notes = [
-        op.note(axis, f"{op.name} looks up in {_size_text(op, dim)}, which is split over {axis}") for dim, axis in gone
+        op.note(axis, f"{op.name} looks up in {_size_text(op, dim)}, which is sharded over {axis!r}")
+        for dim, axis in gone
     ]
     axes = {axis for _, axis in gone if axis not in result.unclear}
     same = {axis for axis in axes if table.constant or "alike" in marks(table, axis)}

@@ -61,13 +61,15 @@ def _lowered(op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]) -> fr
 
 
 def wrongly_summed(value: ArrayValue, axis: str) -> str | None:
-    """What a sum over the devices adds up that it does not make whole; None where it may."""
+    """What a sum over the devices adds up though it is no partial sum; None where it may."""
     kinds = marks(value, axis) & _MEASURED
     if state(value, axis) != "varying" or not kinds:
         return None
-    how, name = ("has", " over ") if "own" in kinds else ("normalised", "softmax over ")
+    how, name = ("per-device results", " over ")
+    if "own" not in kinds:
+        how, name = ("values that each device normalised on its own", "softmax over ")
     made = next((f" ({n.text})" for n in reversed(value.notes) if n.axis == axis and name in n.text), "")
-    return f"adds up what each device {how} of its own part{made}"
+    return f"adds up {how}{made}"
 
 
 def place(value: ArrayValue, axis: str) -> Note | None:

@@ -1,4 +1,4 @@
-"""Reductions, scans along a dimension, sorting, softmax and norms, where the dimension may be split over the mesh."""
+"""Reductions, scans along a dimension, sorting, softmax and norms, where the dimension may be sharded."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def split_text(op: Op, source: ArrayValue, reduced: Sequence[int], axis: str) ->
     size = op.view.global_size(dim.size, dim.axes or ()) if dim is not None else None
     what = "a dimension" if size is None or size.is_opaque else str(size)
     name = "[::-1]" if op.name == "index" else op.name
-    return f"{name} over {what}, which is split over {axis}"
+    return f"{name} over {what}, which is sharded over {axis!r}"
 
 
 def summed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
-    """``sum`` and ``mean``: what was split is pending."""
+    """``sum`` and ``mean``: over what was sharded they give partial sums."""
     weighed = not is_none(op.call.get("weights")) or static_bool(op.call.get("returned")) is True
     return computed(op, out, origins) if weighed else _reduced(op, out, True)
 

@@ -146,7 +146,7 @@ def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
         if outcome == "pending" and axis in joint:
             kept |= {(axis, "reduction"), *([] if target.constant else [(axis, "offset")])}
             kept |= set() if write.counted else {(axis, "scattered")}
-            notes.append(op.note(axis, f"{op.name} adds up what is split over {axis}"))
+            notes.append(op.note(axis, f"{op.name} adds up a dimension sharded over {axis!r}"))
         elif outcome == "pending":
             kept |= {
                 (axis, mark) for mark in marks(target, axis) & {"mean", "reduction", "scattered", "offset", "biased"}

@@ -1,4 +1,4 @@
-"""Every rule about sharding and logical names has cases in several guises: a mistake is seldom written plainly."""
+"""Every rule about sharding and logical names has cases in several spellings: a mistake is seldom written plainly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WANTED = 4
 
 @cache
 def table() -> dict[str, dict[str, str]]:
-    """By code, the guises of its cases, each with a place where it stands."""
+    """By code, the spellings of its cases, each with a place where it stands."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for path in sorted(CASES.rglob("*.py")):
         lines = expected(path)
@@ -37,12 +37,12 @@ def table() -> dict[str, dict[str, str]]:
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         imported = set(_imported(tree))
         for line, code in lines:
-            for guise in _guises(tree, line, functions, imported):
-                found[code].setdefault(guise, f"{path.relative_to(CASES)}:{line}")
+            for spelling in _spellings(tree, line, functions, imported):
+                found[code].setdefault(spelling, f"{path.relative_to(CASES)}:{line}")
     return found
 
 
-def _guises(tree: ast.Module, line: int, functions: set[str], imported: set[str]) -> Iterator[str]:
+def _spellings(tree: ast.Module, line: int, functions: set[str], imported: set[str]) -> Iterator[str]:
     scopes = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda))
     around = [node for node in scopes if _first(node) <= line <= (node.end_lineno or 0)]
     inside = [node for node in around if isinstance(node, ast.FunctionDef | ast.Lambda)]
@@ -88,18 +88,18 @@ def _parameters(inside: list[ast.FunctionDef | ast.Lambda]) -> set[str]:
 
 @pytest.mark.once
 @pytest.mark.parametrize("code", CODES)
-def test_a_rule_has_cases_in_several_guises(code: str) -> None:
-    guises = table()[code]
-    assert len(guises) >= WANTED, f"{code}: {guises}"
+def test_a_rule_has_cases_in_several_spellings(code: str) -> None:
+    spellings = table()[code]
+    assert len(spellings) >= WANTED, f"{code}: {spellings}"
 
 
 @pytest.mark.once
-def test_guises_are_told_apart(tmp_path: Path) -> None:
+def test_spellings_are_told_apart(tmp_path: Path) -> None:
     program = (
         "from .specs import SPEC\n\nclass A:\n    def method(self, x):\n        return place(x, self.spec, SPEC)\n\n"
         "def place(x, spec, other):\n    def body(c, _):\n        return other(c), None\n    return lax.scan(body, x)\n"
     )
     tree = ast.parse(program)
     functions, imported = {"place"}, set(_imported(tree))
-    assert set(_guises(tree, 5, functions, imported)) == {"method", "helper", "across files", "constant", "field"}
-    assert set(_guises(tree, 9, functions, imported)) == {"nested function", "helper", "carry"}
+    assert set(_spellings(tree, 5, functions, imported)) == {"method", "helper", "across files", "constant", "field"}
+    assert set(_spellings(tree, 9, functions, imported)) == {"nested function", "helper", "carry"}
