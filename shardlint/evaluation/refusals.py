@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shardlint.evaluation.meshes import UNNAMED
 from shardlint.evaluation.recording import Where
-from shardtypes.lang.messages import indivisible, returned_as_replicated, spec_too_long
+from shardtypes.lang.messages import indivisible, returned_as_replicated, spec_too_long, unbound_axis
 from shardtypes.semantics.array import SizesDiffer
 from shardtypes.semantics.lowerings.collectives import UnboundAxis
 
@@ -59,8 +59,7 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
 
 def _unbound(error: UnboundAxis) -> str:
     names = sorted(axis for axis in error.bound if axis != UNNAMED)
-    bound = ", ".join(repr(axis) for axis in names) or "none"
-    return f"JAX refuses this call: no axis {error.axis!r} is bound here (axes: {bound})"
+    return f"JAX refuses this call: {unbound_axis(str(error.axis), names)}"
 
 
 def may_differ(path: str, axes: Collection[str]) -> Refused:

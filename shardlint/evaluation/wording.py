@@ -10,7 +10,7 @@ from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.guards import ITEM
 from shardlint.evaluation.replicas import Unequal
-from shardtypes.lang.messages import applied_to, device_mean, listed, partial_sum, reduce_first
+from shardtypes.lang.messages import applied_to, device_mean, listed, partial_sum, reduce_first, returned_as_replicated
 from shardtypes.semantics.relation import Relation
 
 _SHORT = (("jax.numpy.", "jnp."), ("jax.lax.", "lax."), ("jax.nn.", "jax.nn."), ("jax.", "jax."))
@@ -37,12 +37,7 @@ def unequal_text(found: Unequal) -> str:
     index = f"[{', '.join(map(str, found.index))}]" if found.index else ""
     entry = found.path + index
     where = f"{found.function}'s result" + (f" {entry}" if entry else "")
-    axis = found.axis
-    return (
-        f"{where} differs between the devices along {axis!r} ({found.first:.6g} and {found.second:.6g}), but out_specs "
-        f"gives it as replicated: reduce or gather it over {axis!r} first (lax.psum, lax.pmean, lax.all_gather), or "
-        f"name {axis!r} in out_specs"
-    )
+    return f"{where} {returned_as_replicated([found.axis], (found.first, found.second))}"
 
 
 def _compared(difference: Difference | Resized) -> tuple[str, str]:

@@ -112,10 +112,11 @@ def applied_to(operation: str, values: Sequence[str], remedy: str = "") -> str:
     return f"{text}: {remedy}" if remedy else text
 
 
-def returned_as_replicated(axes: Sequence[str]) -> str:
-    """``varies along 't' but is returned as replicated: reduce it over 't', or declare it sharded``."""
+def returned_as_replicated(axes: Sequence[str], values: Sequence[float] = ()) -> str:
+    """``varies along 't' (0.5 and 0.25) but is returned as replicated: reduce it over 't', or declare it sharded``."""
     over = axes_text(axes)
-    return f"varies along {over} but is returned as replicated: reduce it over {over}, or declare it sharded"
+    numbers = f" ({listed([f'{value:.6g}' for value in values])})" if values else ""
+    return f"varies along {over}{numbers} but is returned as replicated: reduce it over {over}, or declare it sharded"
 
 
 def sharded_differently(values: Sequence[str], what: str = "operands") -> str:

@@ -238,7 +238,7 @@ def test_axes_that_nothing_binds_are_refused(name: str) -> None:
     bound = {"pmap of another name": "'e'", "shard_map over another axis": "'t'"}.get(name, "none")
     assert (refusal.code, refusal.message) == (
         "ST305",
-        f"JAX refuses this call: no axis 'd' is bound here (axes: {bound})",
+        f"JAX refuses this call: mesh axis 'd' is not bound here (bound axes: {bound})",
     )
     assert BINDING.splitlines()[refusal.where.place[0] - 1] == '    return lax.psum(x.sum(), "d")'
 

@@ -143,7 +143,7 @@ test_slicing = family(
 NUMBERS = {
     ((1,), (), (1,), (0,), (0,)): None,
     ((1,), (), (1,), (0,), ()): "differ in number",
-    ((1,), (0,), (1,), (0,), (0,)): "are dropped or started in as well",
+    ((1,), (0,), (1,), (0,), (0,)): "are collapsed or indexed as well",
     ((0, 1), (), (1,), (0,), (0,)): "dimensions for shape '3 4'",
     ((1,), (0,), (0, 1), (), ()): "the last dimension of the indices",
 }

@@ -155,7 +155,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("program", MESSAGES)
 def test_the_message_is_word_for_word(program: str) -> None:
-    advice = "; jax.lax does not promote, cast one with astype"
+    advice = "; jax.lax does not promote; cast one with .astype"
     assert [event.message for event in found(program)] == [MESSAGES[program] + advice]
 
 

@@ -241,7 +241,7 @@ def test_checks_off(project: pytest.Pytester, run: Run, monkeypatch: pytest.Monk
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "shardtypes: 8 CPU devices; checks nothing, for SHARDTYPES=0 in the environment turns all checks off",
-            "checks run: none, for SHARDTYPES=0 in the environment turns them off",
+            "shardtypes: 8 CPU devices; checks nothing: SHARDTYPES=0 in the environment turns all checks off",
+            "checks run: none: SHARDTYPES=0 in the environment turns them off",
         ]
     )

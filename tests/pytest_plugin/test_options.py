@@ -148,7 +148,7 @@ def test_every_option_from_the_configuration(pytester: pytest.Pytester, run: Run
     result.stdout.fnmatch_lines(
         [
             "shardtypes: 4 CPU devices; mesh d=2,t=2; checks absent",
-            "checks run: none, for no test imported what is to be checked",
+            "checks run: none: no test imported what is to be checked",
             "package absent: no test imported it, so nothing in it was checked",
             "report: *report.json",
         ]

@@ -71,7 +71,7 @@ def outcome(call: Callable[[], Any]) -> str:
         return "alarm"
     after = _stats.snapshot()["not_possible"]
     counted = {reason for reason, count in after.items() if count > before.get(reason, 0)}
-    return "count" if counted - {"no mesh in force, and the value lies on one device"} else "silence"
+    return "count" if counted - {"no mesh in force, and the value is on one device"} else "silence"
 
 
 def sections(text: str) -> dict[str, str]:

@@ -96,7 +96,7 @@ def test_pictures(auto_mesh: Mesh, explicit_mesh: Mesh) -> None:
     assert cells == [str(device.id) for device in auto_mesh.devices.flat]
     rows = st.layout(jax.device_put(jnp.ones((4, 8, 8)), NamedSharding(auto_mesh, P("t"))))._repr_html_()
     assert re.findall(r"<td[^>]*>([^<]*)</td>", rows) == ["0, 4", "1, 5", "2, 6", "3, 7"]
-    assert "replicated over 'd'" in rows and "dimension 0 over 't'" in rows
+    assert "replicated over &#x27;d&#x27;" in rows and "dimension 0 over &#x27;t&#x27;" in rows
     wide = jax.sharding.AbstractMesh((4096,), ("d",))
     assert "4,096 parts" in st.layout(f32["8192/d"], mesh=wide)._repr_html_()
 

@@ -497,7 +497,7 @@ def test_shardings_are_not_compared_where_it_is_made(hooked: ModuleType, auto_me
 
     with jax.set_mesh(auto_mesh):
         value = Sharded(w=jnp.ones((8, 2)))
-        assert counted() == {"where the fields of a value lie that is being made: it may be placed afterwards"}
+        assert counted() == {"the sharding of the fields of an object under construction: it may be placed afterwards"}
         with pytest.raises(st.ShardingError):
             checked(Sharded)(value)
         assert str(st.layout(st.shard(jnp.ones((8, 2)), st.f32["M/d F"]))) == "8/d 2"

@@ -150,8 +150,8 @@ def test_a_constraint_that_is_dropped_warns(auto_mesh: Mesh) -> None:
             with pytest.warns(st.DroppedConstraint) as caught:
                 jax.jit(lambda x: st.with_logical_constraint(x, ("batch", "embed")))(jnp.ones((8, 3)))
             assert str(caught[0].message) == (
-                f"the constraint {P('d', 't')} has no effect on dimension 1: its size 3 does not divide over "
-                "the 4 devices of t, and JAX leaves it replicated"
+                f"the constraint {P('d', 't')} has no effect on dimension 1: 3 is not divisible by 4, "
+                "the number of devices along 't', so JAX leaves it replicated"
             )
             assert caught[0].filename == __file__
 

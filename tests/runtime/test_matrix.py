@@ -349,10 +349,10 @@ def test_what_cannot_be_compared_is_counted(auto_mesh: Mesh) -> None:
         untracked = "inside shard_map or pmap with check_vma=False: JAX does not track varying axes"
         tracked = {
             "inside shard_map or pmap: a value may vary over an axis that its annotation lacks",
-            "inside shard_map or pmap: along which dimension a computed value is split, beyond what its sizes tell",
+            "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell",
         }
         for options, wanted in (({"check_vma": False}, {untracked}), ({}, tracked)):
             mapped = jax.shard_map(lambda x: f(x + 1), in_specs=P(("d", "t")), out_specs=P(("d", "t")), **options)
             assert reasons(lambda mapped=mapped: jax.jit(lambda x: mapped(x))(x)) == wanted
         assert reasons(lambda: f(placed((("d",), ()), (), auto_mesh))) == set()
-    assert reasons(lambda: f(jnp.ones(SHAPE))) == {"no mesh in force, and the value lies on one device"}
+    assert reasons(lambda: f(jnp.ones(SHAPE))) == {"no mesh in force, and the value is on one device"}

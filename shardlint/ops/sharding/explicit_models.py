@@ -81,9 +81,7 @@ def _check_contracted(op: GlobalOp, a: Dimension, b: Dimension, kept: bool) -> N
         code = "ST309" if kept else "ST310"
         raise op.refused(sharded_differently(texts), code=code)
     if not kept:
-        why = (
-            f"{listed(texts)} are contracted over a dimension {sharded_over(a.axes)}: pass out_sharding= for the result"
-        )
+        why = f"{listed(texts)} are contracted over a dimension {sharded_over(a.axes)}: pass out_sharding="
         raise op.refused(why, code="ST310")
 
 
