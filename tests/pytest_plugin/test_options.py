@@ -25,7 +25,7 @@ def test_mesh_axes() -> None:
     [
         ("", "'' in '' is not an axis; write axes like d=2,t=4"),
         ("d", "'d' in 'd' is not an axis; write axes like d=2,t=4"),
-        ("d=2,d=4", "axis 'd' is twice in 'd=2,d=4'"),
+        ("d=2,d=4", "axis 'd' occurs twice in 'd=2,d=4'"),
         ("d=x", "axis 'd' in 'd=x' has no size; write axes like d=2,t=4"),
         ("d=0", "axis 'd' has size 0; a size is a whole number of at least 1"),
         ("2=d", "'2=d' in '2=d' is not an axis; write axes like d=2,t=4"),

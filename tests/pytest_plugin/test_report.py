@@ -129,7 +129,7 @@ def test_page(coverage: Coverage, tmp_path: Path) -> None:
 
 def test_drawing() -> None:
     tree = read(draw("f32['B/t/d M {U:p}']", "d=2, t=2, p=1"))
-    cells = [text for text in tree.text.split("a sum over p to come") if text]
+    cells = [text for text in tree.text.split("a partial sum over 'p'") if text]
     assert cells == [
         "f32['B/t/d M {U:p}'] on d=2, t=2, p=1d0 t0 p0B: 1 of 4",
         "d0 t1 p0B: 3 of 4",

@@ -164,7 +164,7 @@ def test_half_of_an_axis_is_compared_by_what_the_devices_hold(legacy: bool) -> N
         assert list(_stats.snapshot()["not_possible"]) == [
             "axis names differ, and the annotation leaves a dimension open"
         ]
-        with pytest.raises(st.ShardingError, match="split: parameter 'x': the devices hold other parts of it than"):
+        with pytest.raises(st.ShardingError, match="split: parameter 'x': the devices hold other shards than"):
             jax.jit(lambda x: split(micro_batches(x, 2)))(x)
         jax.jit(lambda x: split(micro_batches(x, 1)))(x)
     finally:

@@ -108,7 +108,7 @@ def test_a_maximum_is_no_sum() -> None:
     spec = P("d", None, unreduced={"t"}, unreduced_kind=jax.sharding.UnreducedKind.max)
     made = jax.ShapeDtypeStruct((8, 3), jnp.float32, sharding=NamedSharding(jax.sharding.get_mesh(), spec))
     lies = st.layout(made)
-    assert repr(lies) == "Layout('8/d 3 {U:t}' on mesh d=2, t=4, pending is a max)" and lies.spec == spec
+    assert repr(lies) == "Layout('8/d 3 {U:t}' on mesh d=2, t=4, a partial max)" and lies.spec == spec
     assert lies != st.layout(f32["8/d 3 {U:t}"])
     with pytest.raises(st.ShardingError, match="expected a partial sum over 't', got a partial max over 't'"):
         assert_sharding(made, "B/d F {U:t}")
@@ -118,7 +118,7 @@ def test_a_maximum_is_no_sum() -> None:
 def test_reduced_is_shown_and_is_otherwise_as_whole(spec: P) -> None:
     x = jax.sharding.reshard(jnp.ones((8, 3)), spec)
     dims = "8/d 3" if "d" in str(spec.update(reduced=set())) else "8 3"
-    over = ", ".join(sorted(spec.reduced))
+    over = " and ".join(repr(axis) for axis in sorted(spec.reduced))
     lies = st.layout(x)
     assert str(lies) == dims and repr(lies) == f"Layout({dims!r} on mesh d=2, t=4, reduced over {over})"
     assert lies.reduced == spec.reduced and lies.spec == x.sharding.spec and len(lies.indices()) == 8
