@@ -150,7 +150,7 @@ def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
             "E * value[[]1[]]: *",
             "E * mlp: parameter 'w': dimension 0 is sharded over 't', expected not sharded",
             "mesh axis 't' changes the answer: on t=4, result is off by *; *their sum is * a psum over 't' is missing",
-            "mesh axis 't' changes the answer: on t=4, result is 4 times what one device gives; *a psum is applied twice*",
+            "mesh axis 't' changes the answer: on t=4, result is 4 times what one device gives; *applied twice*",
             "all_gather: expected 1, the compiler inserted 0",
             "  all_reduce over t, 128 bytes, from *layers.py:*",
         ]
