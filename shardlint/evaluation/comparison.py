@@ -14,9 +14,9 @@ import numpy as np
 
 from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import TOO_MANY_STEPS, Run, running
+from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.recording import Recorder
+from shardlint.evaluation.recording import Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close
 from shardtypes.semantics.array import Array, NotConcrete
@@ -107,9 +107,10 @@ class Program:
         literals: Mapping[modules.Where, int] | None = None,
         record: bool = False,
         until: Stop | None = None,
+        changes: Mapping[Where, Change] | None = None,
     ) -> Outcome:
         """Run it on so many devices, with other values for some numbers that are written in it, up to the first call of
-        a mapped function after which ``until`` says so."""
+        a mapped function after which ``until`` says so, and with some ``changes``."""
         machine = meshes.Machine(devices)
         regions: list[Region] = []
         recorder = Recorder() if record else None
@@ -119,7 +120,7 @@ class Program:
         reason = ""
         answer = None
         refused = None
-        run = Run(min(self.steps, self.allowance.left), recorder)
+        run = Run(min(self.steps, self.allowance.left), recorder, changes or {})
         given = run.steps
         draws = without_own_draws(self.without)
         with evaluation(), meshes.on_machine(machine), running(run), draws, np.errstate(all="ignore"):

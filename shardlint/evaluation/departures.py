@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from shardlint.evaluation import replicas
+from shardlint.evaluation import modules, replicas
 from shardlint.evaluation.comparison import (
     Difference,
     Incomparable,
@@ -25,7 +25,6 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.modules import Where
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.array import Array
@@ -37,6 +36,37 @@ _EXCHANGES = frozenset(
     f"jax.lax.{name}" for name in "ppermute pshuffle all_gather all_to_all psum_scatter axis_index".split()
 )
 MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run starts from."""
+
+    devices: int
+    literals: Mapping[modules.Where, int]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The two runs that depart: the ``program`` on all devices, and in another ``setting``; the number of the ``call``
+    of a mapped function with which they do, and its results that are ``differing``; and the values from which the
+    reported one was computed, in the ``trace`` of both."""
+
+    program: Program
+    setting: Setting
+    call: int
+    differing: frozenset[str]
+    trace: Trace
+    sources: frozenset[int]
+
+
+def differing_results(region: Region, twin: Region) -> frozenset[str] | None:
+    """The results of a mapped function that are not the same in two runs; None where they cannot be compared."""
+    counts = None
+    if region.stacked is not None and twin.stacked is not None:
+        counts = region.stacked, twin.stacked
+    found = differences(region.results, twin.results, counts)
+    return frozenset(one.path for one in found) if isinstance(found, list) else None
 
 
 @dataclass(frozen=True)
@@ -56,6 +86,7 @@ class Departure:
     is_factor: bool
     is_shared: bool
     is_alike: bool
+    evidence: Evidence = field(compare=False, repr=False)
 
     @property
     def is_wrong_alone(self) -> bool:
@@ -87,14 +118,6 @@ class Judgement:
     unequal: tuple[Unequal, ...] = ()
     refusal: Refusal | None = None
     has_run: bool = field(default=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a run starts from."""
-
-    devices: int
-    literals: Mapping[Where, int]
 
 
 def judge(program: Program, run: Outcome | None = None) -> Judgement:
@@ -260,7 +283,9 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
         return None  # each device's examples are a batch of its own
     name = getattr(region.function, "__name__", "the mapped function")
     is_alike = leaf.value is not None and not leaf.value.varies_along(axis)
-    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike)
+    differing = differing_results(region, few.regions[number]) or frozenset()
+    evidence = Evidence(program, other.setting, number, differing, trace, leaf.sources)
+    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike, evidence)
 
 
 def _axes_of_result(region: Region, difference: Difference | Resized) -> frozenset[str]:

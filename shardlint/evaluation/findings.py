@@ -11,7 +11,8 @@ from shardlint.evaluation.departures import Departure, Judgement, judge
 from shardlint.evaluation.entries import mapping_functions, trials, without_arguments
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.recording import Where
-from shardlint.evaluation.wording import departure_text, unequal_text
+from shardlint.evaluation.repairs import repair
+from shardlint.evaluation.wording import departure_text, repair_text, unequal_text
 from shardlint.found import Found
 from shardlint.project import Project, is_library
 from shardlint.rules import rule
@@ -129,6 +130,9 @@ def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -
     related: tuple[Related, ...] = ()
     if culprit.begun is not None:
         related = (Related(_place(culprit.begun.value.key[0], files), "the factor comes from here"),)
+    mended = repair(departure)
+    if mended is not None:
+        related += (Related(_place(mended.where, files), repair_text(departure, mended)),)
     return _of_rule(CODE, departure_text(departure, sizes), culprit.step.value.key[0], files, related)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
-from shardlint.evaluation.recording import Place, Recorder
+from shardlint.evaluation.recording import Place, Recorder, Where
 from shardtypes.semantics.array import Array
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
@@ -23,12 +23,22 @@ TOO_MANY_STEPS = "too many steps"
 LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
 
 
+class Change(Protocol):
+    """Another function to call at an expression, and another value for what it gave."""
+
+    def function(self, function: Any, /) -> Any: ...
+
+    def value(self, value: Any, /) -> Any: ...
+
+
 @dataclass(slots=True)
 class Run:
-    """One evaluation: the steps that are left, and what was computed where, in order."""
+    """One evaluation: the steps that are left, what was computed where, in order, and what is changed of the
+    program."""
 
     steps: int
     recorder: Recorder | None = None
+    changes: Mapping[Where, Change] = field(default_factory=dict)
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)
@@ -155,7 +165,15 @@ def _digits(text: str) -> list[str]:
 
 def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``."""
-    return note(path, place, function, function(*args, **kwargs), (*args, *kwargs.values()))
+    change = _change(Where(path, place))
+    called = function if change is None else change.function(function)
+    return note(path, place, function, called(*args, **kwargs), (*args, *kwargs.values()))
+
+
+def _change(where: Where) -> Change | None:
+    """What is changed at an expression."""
+    run = _run.get()
+    return None if run is None or not run.changes else run.changes.get(where)
 
 
 def item(path: str, place: Place, value: Any) -> Any:
@@ -171,6 +189,9 @@ def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -
     if isinstance(value, Array) and value.value is not None:
         entries = sum(int(np.size(part)) for part in value.value.parts)
         tick(entries // ENTRIES)
+    change = _change(Where(path, place))
+    if change is not None:
+        value = change.value(value)
     return value if run.recorder is None else run.recorder.note(path, place, what, value, given)
 
 
@@ -184,7 +205,27 @@ def note_argument(function: Any, value: Any) -> Any:
     return run.recorder.note(code.co_filename, (line, 0, line, 0), function, value)
 
 
+def note_rule(rule: Any, cotangents: Any) -> Any:
+    """Remember what a backward rule of the program gave."""
+    run = _run.get()
+    code = getattr(rule, "__code__", None)
+    if run is None or run.recorder is None or code is None:
+        return cotangents
+    line = code.co_firstlineno
+    where = Where(code.co_filename, (line, 0, line, 0), backward=True)
+    change = _change(where)
+    if change is not None:
+        cotangents = change.value(cotangents)
+    return run.recorder.note_rule(where, rule, cotangents)
+
+
 def note_cotangent(value: Array, cotangent: Array) -> Array:
     """Remember the cotangent of what an expression gave, where that is asked for."""
     run = _run.get()
-    return cotangent if run is None or run.recorder is None else run.recorder.note_cotangent(value, cotangent)
+    if run is None or run.recorder is None:
+        return cotangent
+    where = run.recorder.backward(value)
+    change = None if where is None else _change(where)
+    if change is not None:
+        cotangent = change.value(cotangent)
+    return run.recorder.note_cotangent(value, cotangent)

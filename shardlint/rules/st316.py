@@ -15,6 +15,10 @@ class DependsOnDevices(Rule):
     map over devices, with random numbers of the shapes that annotations give, in sizes that are part of the finding.
     Where there are no annotations, the specs of `shard_map` say how many dimensions an argument has.
 
+    Where results part may be far from the line to change. So the code is run again with small changes: a reduction that
+    is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, a permutation the other way
+    round. A change with which the result is the same on both numbers of devices is given as a note at its place.
+
     ## Why is this bad
 
     On how many devices a program runs should change how long it takes, and not what it computes. A reduction that is
