@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from shardlint.evaluation import relations
+from shardlint.evaluation import optimizers, relations
 from shardlint.evaluation.recording import Recorded, Recorder
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.relation import Relation
@@ -24,6 +24,7 @@ from shardtypes.semantics.relation import Relation
 State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
 """A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
 
+_PRODUCTS = frozenset({"*", "*=", "jax.numpy.multiply", "jax.lax.mul"})
 _REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
 
 
@@ -78,6 +79,15 @@ class Culprit:
         (operand,) = self.operands
         is_sharded = operand.relation is not None and operand.relation.kind == "split"
         return is_sharded and _has_only_entries_of(operand.value.array, self.step.value.array)
+
+    @property
+    def scales(self) -> bool:
+        """Whether it multiplies by a number that the program takes from the devices, as one does that takes larger
+        steps on more of them. A product of what is right by itself is off by such a number only."""
+        what = self.step.value.what
+        is_product = what in _PRODUCTS or getattr(what, "qualname", "") in _PRODUCTS
+        is_product |= getattr(what, "__module__", "") == optimizers.__name__
+        return is_product and not self.step.value.key[0].backward and self.step.state == "off" and self.step.power > 0
 
     def adds_shards(self, axis: str) -> bool:
         """Whether it adds up, over the devices, parts of one array that stand for different entries of it."""

@@ -25,6 +25,7 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.origins import Origin, origins
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.array import Array
@@ -109,14 +110,15 @@ class Departure:
 @dataclass(frozen=True)
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
-    not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it. ``has_run`` tells
-    that it called mapped functions."""
+    not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it, with the
+    ``origins`` of that. ``has_run`` tells that it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     unequal: tuple[Unequal, ...] = ()
     refusal: Refusal | None = None
+    origins: tuple[Origin, ...] = field(default=(), compare=False)
     has_run: bool = field(default=False, compare=False)
 
 
@@ -125,7 +127,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     declared = program.run(DEVICES) if run is None else run
     refusal = declared.refusal
     if refusal is not None and _is_certain(refusal, program, declared):
-        return Judgement(refusal=refusal)
+        return Judgement(refusal=refusal, origins=_origins(program))
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
         return Judgement(reasons=(declared.reason or "nothing is mapped over devices",))
@@ -164,6 +166,18 @@ def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
     others = {DEVICES // 2, 2 * DEVICES, declared.devices_used} - {DEVICES}
     again = [program.run(devices).refusal for devices in sorted(others)]
     return all(one is not None and one.where == refusal.where for one in again)
+
+
+def _origins(program: Program) -> tuple[Origin, ...]:
+    """Where that comes from which JAX refuses; for an axis that it is about, with another number of devices beside."""
+    run = program.run(DEVICES, record=True)
+    traces = []
+    for axis in sorted(run.refusal.varying) if run.refusal is not None else ():
+        setting = next(_settings(run, axis))
+        few = program.run(setting.devices, setting.literals, record=True)
+        if few.sizes.get(axis) not in (None, run.sizes[axis]):
+            traces.append(_trace(run, few, axis))
+    return origins(run, traces)
 
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
@@ -269,6 +283,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
+    if culprit.scales:
+        return "it multiplies by a number of devices"
     if isinstance(difference, Resized) and not culprit.adds_shards(axis):
         return difference.reason
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)

@@ -79,9 +79,10 @@ class Recorded:
 
 @dataclass(slots=True)
 class Recorder:
-    """The arrays of one run, in order."""
+    """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made."""
 
     values: list[Recorded] = field(default_factory=list)
+    specs: dict[int, Where] = field(default_factory=dict)
     met: Counter[Where] = field(default_factory=Counter)
 
     def note(self, path: str, place: Place, what: Any, value: Any, given: Sequence[Any] = ()) -> Any:
