@@ -81,6 +81,20 @@ class Culprit:
         return is_sharded and _has_only_entries_of(operand.value.array, self.step.value.array)
 
     @property
+    def takes_blocks(self) -> bool:
+        """Whether each device takes, of its shard, what lies at places of its own along a dimension that is whole: a
+        block on the diagonal, as preconditioners do. Nothing is lost along the sharded dimension."""
+        arrays = [one for one in self.operands if one.relation is not None and one.relation.kind == "split"]
+        places = [one for one in self.operands if not _is_number(one) and one.state == "lost"]
+        if len(arrays) != 1 or not places or len(arrays) + len(places) != len(self.operands):
+            return False
+        given, made = arrays[0].value.array, self.step.value.array
+        dimension = arrays[0].relation.dim if arrays[0].relation is not None else None
+        if dimension is None or given.rank != made.rank:
+            return False
+        return given.dims[dimension] == made.dims[dimension] and _has_only_entries_of(given, made)
+
+    @property
     def scales(self) -> bool:
         """Whether it multiplies by a number that the program takes from the devices, as one does that takes larger
         steps on more of them. A product of what is right by itself is off by such a number only."""

@@ -283,6 +283,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
+    if culprit.takes_blocks:
+        return "each device takes a block of its own"
     if culprit.scales:
         return "it multiplies by a number of devices"
     if isinstance(difference, Resized) and not culprit.adds_shards(axis):

@@ -25,8 +25,9 @@ class DependsOnDevices(Rule):
     missing, done twice or done too early, a lookup without its offset, a division by a local size: each gives numbers
     of the right shape that are wrong, by more with each device. What is meant to depend on the devices is left alone:
     keys that are folded with `axis_index`, capacities computed from local sizes, averages over what each device has
-    done by itself, per-device batches of examples, more examples and larger steps on more devices. Of a function by itself, only what no caller can make right is
-    reported: a factor that a caller may take out is not, nor an input that the caller may shard.
+    done by itself, per-device batches of examples, blocks that each device takes of its own, more examples and larger
+    steps on more devices. Of a function by itself, only what no caller can make right is reported: a factor that a
+    caller may take out is not, nor an input that the caller may shard.
 
     ## Example
 

@@ -147,6 +147,31 @@ def test_what_grows_with_the_devices_on_purpose_is_left_alone(name: str) -> None
     assert judgement.reasons != ()
 
 
+def test_blocks_on_the_diagonal_are_left_alone() -> None:
+    text = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def block_jacobi(a, b):
+    local = jax.lax.dynamic_slice(a, (0, jax.lax.axis_index("x") * b.shape[0]), (b.shape[0], b.shape[0]))
+    return jnp.linalg.solve(local, b)
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
+    a = jnp.eye(16) * 4 + 0.1 * jnp.cos(jnp.arange(256.0)).reshape(16, 16)
+    return jax.shard_map(block_jacobi, mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))(a, jnp.ones(16))
+
+
+if __name__ == "__main__":
+    main()
+"""
+    judgement = judged(text)
+    assert (judgement.departures, judgement.reasons) == ((), ("x: each device takes a block of its own",))
+
+
 def test_what_all_devices_of_pmap_have_alike_may_be_examples() -> None:
     text = """
 import jax
