@@ -142,13 +142,18 @@ class Trace:
     def before(self, step: Step) -> tuple[Step, ...]:
         """What a value was computed from; where that cannot be compared, what it was computed from in turn."""
         found: dict[int, Step] = {}
+        seen: set[int] = set()
         waiting = list(step.value.sources)
         while waiting:
-            one = self.step(waiting.pop())
-            if one.state != "unknown":
-                found[one.value.number] = one
-            elif one.value.number not in found:
+            number = waiting.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            one = self.step(number)
+            if one.state == "unknown":
                 waiting.extend(one.value.sources)
+            else:
+                found[number] = one
         return tuple(found[number] for number in sorted(found))
 
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
