@@ -60,13 +60,15 @@ _PUBLIC = (
     ("jax._src.lax.", "jax.lax."),
     ("einops.", "einops."),
 )
+#: Libraries whose own types say enough.
+_PYTHON = ("numpy.", "builtins.", "math.")
 
 
 @lru_cache(maxsize=4096)
 def public_name(fullname: str) -> str | None:
     """The name under which a function has a model, None where it has none."""
     if ops.find_model(fullname) is not None:
-        return fullname if fullname.startswith(("jax.", "einops.")) else None
+        return None if fullname.startswith(_PYTHON) else fullname
     last = fullname.rpartition(".")[2]
     for private, public in _PUBLIC:
         if not fullname.startswith(private):
