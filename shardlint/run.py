@@ -362,17 +362,22 @@ class _Run:
                 found[source.file.module] = known
         texts = {name: (s.text, s.file.is_package) for name, s in sources.items()}
         state = State(project, texts, self.config, show_types)
-        names = [s.file.module for s in changed]
-        size = sum(len(s.text) for s in changed)
-        for source, result in zip(changed, each(analyse_one, names, self.jobs, size, state), strict=True):
-            found[source.file.module] = result if result is not None else Found(crash=(messages.worker_died(), ""))
-            if result is not None and result.crash is None and not show_types:
+        for source, result in zip(changed, self._analysed(changed, state), strict=True):
+            found[source.file.module] = result
+            if result.crash is None and not show_types:
                 earlier.keep(source, result)
         found = {s.file.module: found[s.file.module] for s in wanted}  # in the order in which they are kept
         beyond = any(("note", AXES) in result.read for result in found.values())  # what other files say decides, too
         if not show_types and not beyond and all(result.crash is None for result in found.values()):
             self.cache.put(key, [result.kept for result in found.values()])
         return found
+
+    def _analysed(self, changed: Sequence[Source], state: State) -> Iterator[Found]:
+        """What is found in each file; the worker that has one may end without a result."""
+        names = [source.file.module for source in changed]
+        size = sum(len(source.text) for source in changed)
+        for result in each(analyse_one, names, self.jobs, size, state):
+            yield result if result is not None else Found(crash=(messages.worker_died(), ""))
 
     def _project(self, sources: Mapping[str, Source]) -> Project:
         """The modules by name, with the imports that lead to modules of other names."""
