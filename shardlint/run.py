@@ -7,7 +7,7 @@ project, whether or not they were asked for. So a file has the same findings in 
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +26,7 @@ from shardlint.notebooks import Notebook, OtherLanguage, in_cells
 from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
 from shardlint.reuse import Earlier
-from shardlint.selection import Selection, config_findings, suppressed
+from shardlint.selection import REPORTED_BY_RUNS, Selection, config_findings, silenced, wrong_comments
 from shardlint.sources import Modules, Source
 from shardlint.suppress import MARK
 from shardlint.syntax import UnparsableFile, check_syntax
@@ -154,6 +154,7 @@ class _Run:
         self.links: dict[str, dict[str, str]] = {}
         self.jobs = config.jobs or os.cpu_count() or 1
         self.complete = False
+        self.imported_elsewhere: set[str] = set()
 
     def check(self, paths: Iterable[Path], beside: Iterable[Path] | None, show_types: bool) -> None:
         """Analyse ``paths``; ``beside`` are the files of the project, which are read as well, where it is one."""
@@ -166,31 +167,71 @@ class _Run:
         wanted = [s for s in requested if s.file.module in relevant_names and s.summary]
         results = self.analyse(wanted, show_types)
         places = {(one.code, one.place) for found in results.values() for one in found.raw}
+        found = {name: _without_repeats(one, places) for name, one in results.items()}
+        used = self._silence(found, selection)
+        self.imported_elsewhere = self._imported_by_others(requested)
         for source in requested:
-            found = results.get(source.file.module, Found())
-            self._conclude(source, _without_repeats(found, places), selection)
+            one = found.get(source.file.module, Found())
+            self._conclude(source, one, used[source.file.shown], selection)
         self.cache.prune()
 
-    def _conclude(self, source: Source, found: Found, selection: Selection) -> None:
-        """Put what was found in one file into the report."""
-        report, shown_path = self.report, source.file.shown
+    def _silence(self, found: Mapping[str, Found], selection: Selection) -> dict[str, set[tuple[int, str]]]:
+        """Put the findings into the report that no comment silences; gives the comments that do, by file. What running
+        a program finds may lie in a file that it imports, and so may the comment."""
+        files = {source.file.shown: source for source in self.sources.values()}
+        used: dict[str, set[tuple[int, str]]] = defaultdict(set)
+        for module, one in found.items():
+            for diagnostic, lines in zip(one.raw, one.anchors, strict=True):
+                there = files.get(diagnostic.place.path, self.sources[module])
+                if not selection.on(diagnostic.code, there.file.path):
+                    continue
+                comments = silenced(diagnostic, lines, there.comments)
+                used[there.file.shown] |= comments
+                if not comments:
+                    self.report.diagnostics.append(self._shown(diagnostic))
+        return used
+
+    def _conclude(self, source: Source, found: Found, used: Set[tuple[int, str]], selection: Selection) -> None:
+        """Put into the report what is wrong with one file itself and its comments, and what is known of it."""
+        report = self.report
         broken = source.notebook.broken if source.notebook is not None else ()
         failures = [*broken, *([source.failure] if source.failure is not None else [])]
-        kept = selection.keep(source.file.path, [_unparsable(failure) for failure in failures])
+        wrong = [_unparsable(failure) for failure in failures]
         if source.failure is None:
             if found.crash is not None:
                 report.problems.append(found.crash[0])
                 report.tracebacks.append(found.crash[1])
-            comments = source.summary[1] if source.summary else ()
-            chosen = selection.keep_pairs(source.file.path, zip(found.raw, found.anchors, strict=True))
-            plain, extra = suppressed(chosen, comments, shown_path, selection, complete=found.crash is None)
-            kept += plain + selection.keep(source.file.path, extra)
-        report.diagnostics += [self._shown(d) for d in kept]
+            judged = partial(self._is_judged, source, found, selection)
+            wrong += wrong_comments(source.comments, used, source.file.shown, judged)
+        report.diagnostics += [self._shown(one) for one in selection.keep(source.file.path, wrong)]
         report.types += [self._moved(one) for one in found.types]
         report.uses += [self._moved(one) for one in found.uses]
         report.gaps.update(dict(found.gaps))
         report.known += found.known
         report.arrays += found.arrays
+
+    def _is_judged(self, source: Source, found: Found, selection: Selection, code: str) -> bool:
+        """Is a finding with this code in this file certain to be among what was found?"""
+        if found.crash is not None or code not in selection.codes:
+            return False
+        if code not in REPORTED_BY_RUNS:
+            return True
+        if not self.config.evaluate or source.file.module in self.imported_elsewhere:
+            return False
+        # Outside a project nothing tells who imports a file.
+        return self.complete or (source.summary is not None and source.summary[2].maps_functions)
+
+    def _imported_by_others(self, requested: Iterable[Source]) -> set[str]:
+        """The modules that files import which were not asked for, themselves or by others: a program there may be what
+        a finding is of."""
+        asked = {source.file.module for source in requested}
+        found: set[str] = set()
+        waiting = [name for name in self.links if name not in asked]
+        while waiting:
+            new = set(self.links.get(waiting.pop(), {}).values()) - found
+            found |= new
+            waiting += new
+        return found
 
     def _shown(self, found: Diagnostic) -> Diagnostic:
         """A finding as the user sees it: by cell in a notebook, where fixes are not applied."""

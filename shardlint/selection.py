@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,6 +15,8 @@ from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
 
 #: Codes of findings that the command itself makes.
 UNUSED, UNPARSABLE, UNKNOWN = "ST901", "ST902", "ST903"
+#: Codes that running a program reports, of the files that it imports too.
+REPORTED_BY_RUNS = frozenset({"ST204", "ST301", "ST305", "ST316"})
 _OWN = {UNUSED: "unused-suppression", UNPARSABLE: "unparsable-file", UNKNOWN: "unknown-code"}
 
 
@@ -60,51 +62,43 @@ class Selection:
     def keep(self, path: Path, found: Iterable[Diagnostic]) -> list[Diagnostic]:
         return [d for d in found if self.on(d.code, path)]
 
-    def keep_pairs(
-        self, path: Path, found: Iterable[tuple[Diagnostic, tuple[int, ...]]]
-    ) -> list[tuple[Diagnostic, tuple[int, ...]]]:
-        return [(d, lines) for d, lines in found if self.on(d.code, path)]
-
 
 def _chosen(code: str, selectors: Iterable[str]) -> bool:
     return any(s == "ALL" or code.startswith(s) for s in selectors)
 
 
-def suppressed(
-    found: Sequence[tuple[Diagnostic, tuple[int, ...]]],
-    comments: Sequence[ir.Suppression],
-    path: str,
-    selection: Selection,
-    complete: bool,
-) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    """The findings that no comment silences, and what is wrong with the comments.
+def silenced(
+    diagnostic: Diagnostic, lines: tuple[int, ...], comments: Iterable[ir.Suppression]
+) -> set[tuple[int, str]]:
+    """The comments that silence a finding: the line of each, and the code. ``lines`` are those that anchor it."""
+    code = diagnostic.code
+    return {(comment.line, code) for comment in comments if comment.covers in lines and code in comment.codes}
 
-    ``found`` has each finding with the lines on which a comment silences it. Where the analysis was not ``complete``
-    no comment is called unused.
-    """
-    used: set[tuple[int, str]] = set()
-    kept = []
-    for diagnostic, lines in found:
-        hits = [c for c in comments if c.covers in lines and diagnostic.code in c.codes]
-        used.update((c.line, diagnostic.code) for c in hits)
-        if not hits:
-            kept.append(diagnostic)
-    extra = []
+
+def wrong_comments(
+    comments: Iterable[ir.Suppression],
+    used: Set[tuple[int, str]],
+    path: str,
+    judged: Callable[[str], bool],
+) -> list[Diagnostic]:
+    """What is wrong with the comments of a file. One is unused where the run has ``judged`` that its code is not
+    reported."""
+    found = []
     codes = known_codes()
     for comment in comments:
         place = Place(path, comment.line, comment.column, comment.line, comment.end_column)
         if not comment.codes:
-            extra.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], messages.malformed_suppression(), place))
+            found.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], messages.malformed_suppression(), place))
         for code in comment.codes:
             if code not in codes:
                 close = [c for c in codes if code.startswith(c)] or get_close_matches(code, codes, n=1)
                 text = messages.unknown_suppressed_code(code, close[0] if close else None)
-                extra.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, place))
-            elif complete and code in selection.codes and code not in _OWN and (comment.line, code) not in used:
+                found.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, place))
+            elif code not in _OWN and (comment.line, code) not in used and judged(code):
                 text = messages.unused_suppression(code)
                 fix = _removal(place) if len(comment.codes) == 1 else None
-                extra.append(Diagnostic(UNUSED, _OWN[UNUSED], text, place, fix=fix))
-    return kept, extra
+                found.append(Diagnostic(UNUSED, _OWN[UNUSED], text, place, fix=fix))
+    return found
 
 
 def _removal(place: Place) -> Fix:

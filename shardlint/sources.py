@@ -31,6 +31,11 @@ class Source:
         """What lowering needs."""
         return self.text, self.file.module, self.file.shown, self.file.is_package
 
+    @property
+    def comments(self) -> tuple[ir.Suppression, ...]:
+        """Those that silence findings."""
+        return self.summary[1] if self.summary is not None else ()
+
 
 class Modules(Mapping[str, ir.Module]):
     """The lowered files by module name, each read from the cache when it is first asked for."""

@@ -288,6 +288,11 @@ def test_programs_run_on_eight_devices() -> None:
         "twice": (Edit("jnp.mean(x), ", "2 * jnp.mean(x), "),),
         "name": (Edit("lax.pmean", "lax.pmeans"),),
         "whole": (Edit('in_specs=P("d")', "in_specs=P()"),),
+        "sum on a Mesh": (
+            Edit("lax.pmean", "lax.psum"),
+            Edit('jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))', 'Mesh(jax.devices(), "d")'),
+            Edit("import PartitionSpec as P", "import Mesh, PartitionSpec as P"),
+        ),
     }
     program = Program("mean", MEAN, tuple(Change(name, "", "", edits) for name, edits in changes.items()))
     found = verify(program, 300)
@@ -297,10 +302,12 @@ def test_programs_run_on_eight_devices() -> None:
         "twice": "differs",
         "name": "raises",
         "whole": "slow",
+        "sum on a Mesh": "differs",
     }
     assert {name: outcome.alone for name, outcome in found.items() if outcome.alone} == {
         "sum": "agrees",
         "twice": "differs",
+        "sum on a Mesh": "agrees",
     }
     assert found["sum"].detail == "by 52.5 in ['mean']"
     assert found["name"].detail == "AttributeError: module 'jax.lax' has no attribute 'pmeans'"

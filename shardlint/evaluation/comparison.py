@@ -14,9 +14,9 @@ import numpy as np
 
 from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import TOO_MANY_STEPS, Run, running
+from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.recording import Recorder
+from shardlint.evaluation.recording import Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close
 from shardtypes.semantics.array import Array, NotConcrete
@@ -107,9 +107,10 @@ class Program:
         literals: Mapping[modules.Where, int] | None = None,
         record: bool = False,
         until: Stop | None = None,
+        changes: Mapping[Where, Change] | None = None,
     ) -> Outcome:
         """Run it on so many devices, with other values for some numbers that are written in it, up to the first call of
-        a mapped function after which ``until`` says so."""
+        a mapped function after which ``until`` says so, and with some ``changes``."""
         machine = meshes.Machine(devices)
         regions: list[Region] = []
         recorder = Recorder() if record else None
@@ -119,7 +120,7 @@ class Program:
         reason = ""
         answer = None
         refused = None
-        run = Run(min(self.steps, self.allowance.left), recorder)
+        run = Run(min(self.steps, self.allowance.left), recorder, changes or {})
         given = run.steps
         draws = without_own_draws(self.without)
         with evaluation(), meshes.on_machine(machine), running(run), draws, np.errstate(all="ignore"):
@@ -248,6 +249,13 @@ def _unstacked(x: Any, y: Any, counts: tuple[int, int]) -> tuple[Any, Any]:
     return x.reshape(-1, *x.shape[2:]), y.reshape(-1, *y.shape[2:])
 
 
+def _is_all_alike(arguments: Any, count: int) -> bool:
+    """Whether arguments have the values of so many devices, and all devices the same ones."""
+    numbers = [numbers_of(leaf) for leaf in flatten(arguments)[0]]
+    stacked = [one for one in numbers if one is not None and one.shape[:1] == (count,)]
+    return bool(stacked) and all(furthest_apart(row, one[0]) is None for one in stacked for row in one)
+
+
 def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
     """Where two arrays are furthest apart, if they differ."""
     if x.dtype.kind not in "fc":
@@ -275,19 +283,19 @@ def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference | Re
 
 
 def compared(region: Region, twin: Region) -> Difference | Resized | Incomparable | None:
-    """The first difference between two calls of a mapped function: of their results, else of what they are given."""
+    """The first difference between the results of two calls of a mapped function. A program that gives it something
+    else means to: more examples, or a larger step, on more devices."""
     if region.stacked is not None or twin.stacked is not None:
         return _compared_stacked(region, twin)
-    results = differences(region.results, twin.results)
     given = differences(region.arguments, twin.arguments)
-    if isinstance(results, Resized) and isinstance(given, (Resized, Incomparable)):
+    if isinstance(given, (Resized, Incomparable)):
         return Incomparable(given.reason)
-    for found in (results, given):
-        if isinstance(found, (Resized, Incomparable)):
-            return found
-        if found:
-            return found[0]
-    return None
+    if given:
+        return Incomparable("the mapped function is given something else")
+    results = differences(region.results, twin.results)
+    if isinstance(results, (Resized, Incomparable)):
+        return results
+    return results[0] if results else None
 
 
 def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable | None:
@@ -301,6 +309,8 @@ def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable
         return Incomparable(given.reason)
     if given:
         return Incomparable("the devices are given something else")
+    if _is_all_alike(region.arguments, counts[0]):
+        return Incomparable("all devices are given the same, which may be copies or examples of each device's own")
     results = differences(region.results, twin.results, counts)
     if isinstance(results, (Resized, Incomparable)):
         return Incomparable(results.reason)

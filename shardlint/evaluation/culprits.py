@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from shardlint.evaluation import relations
+from shardlint.evaluation import optimizers, relations
 from shardlint.evaluation.recording import Recorded, Recorder
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.relation import Relation
@@ -24,6 +24,7 @@ from shardtypes.semantics.relation import Relation
 State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
 """A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
 
+_PRODUCTS = frozenset({"*", "*=", "jax.numpy.multiply", "jax.lax.mul"})
 _REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
 
 
@@ -78,6 +79,29 @@ class Culprit:
         (operand,) = self.operands
         is_sharded = operand.relation is not None and operand.relation.kind == "split"
         return is_sharded and _has_only_entries_of(operand.value.array, self.step.value.array)
+
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether each device takes, of its shard, what lies at places of its own along a dimension that is whole: a
+        block on the diagonal, as preconditioners do. Nothing is lost along the sharded dimension."""
+        arrays = [one for one in self.operands if one.relation is not None and one.relation.kind == "split"]
+        places = [one for one in self.operands if not _is_number(one) and one.state == "lost"]
+        if len(arrays) != 1 or not places or len(arrays) + len(places) != len(self.operands):
+            return False
+        given, made = arrays[0].value.array, self.step.value.array
+        dimension = arrays[0].relation.dim if arrays[0].relation is not None else None
+        if dimension is None or given.rank != made.rank:
+            return False
+        return given.dims[dimension] == made.dims[dimension] and _has_only_entries_of(given, made)
+
+    @property
+    def scales(self) -> bool:
+        """Whether it multiplies by a number that the program takes from the devices, as one does that takes larger
+        steps on more of them. A product of what is right by itself is off by such a number only."""
+        what = self.step.value.what
+        is_product = what in _PRODUCTS or getattr(what, "qualname", "") in _PRODUCTS
+        is_product |= getattr(what, "__module__", "") == optimizers.__name__
+        return is_product and not self.step.value.key[0].backward and self.step.state == "off" and self.step.power > 0
 
     def adds_shards(self, axis: str) -> bool:
         """Whether it adds up, over the devices, parts of one array that stand for different entries of it."""

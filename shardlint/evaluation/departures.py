@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from shardlint.evaluation import replicas
+from shardlint.evaluation import modules, replicas
 from shardlint.evaluation.comparison import (
     Difference,
     Incomparable,
@@ -25,7 +25,7 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.modules import Where
+from shardlint.evaluation.origins import Origin, origins
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.array import Array
@@ -36,6 +36,37 @@ _OWN = "its results are meant to be each device's own"
 DEVICES = 8  # that a program finds if it asks
 _EXCHANGES = frozenset(f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"})
 MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run starts from."""
+
+    devices: int
+    literals: Mapping[modules.Where, int]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The two runs that depart: the ``program`` on all devices, and in another ``setting``; the number of the ``call``
+    of a mapped function with which they do, and its results that are ``differing``; and the values from which the
+    reported one was computed, in the ``trace`` of both."""
+
+    program: Program
+    setting: Setting
+    call: int
+    differing: frozenset[str]
+    trace: Trace
+    sources: frozenset[int]
+
+
+def differing_results(region: Region, twin: Region) -> frozenset[str] | None:
+    """The results of a mapped function that are not the same in two runs; None where they cannot be compared."""
+    counts = None
+    if region.stacked is not None and twin.stacked is not None:
+        counts = region.stacked, twin.stacked
+    found = differences(region.results, twin.results, counts)
+    return frozenset(one.path for one in found) if isinstance(found, list) else None
 
 
 @dataclass(frozen=True)
@@ -55,6 +86,7 @@ class Departure:
     is_factor: bool
     is_shared: bool
     is_alike: bool
+    evidence: Evidence = field(compare=False, repr=False)
 
     @property
     def is_wrong_alone(self) -> bool:
@@ -77,23 +109,16 @@ class Departure:
 @dataclass(frozen=True)
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
-    not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it. ``has_run`` tells
-    that it called mapped functions."""
+    not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it, with the
+    ``origins`` of that. ``has_run`` tells that it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     unequal: tuple[Unequal, ...] = ()
     refusal: Refusal | None = None
+    origins: tuple[Origin, ...] = field(default=(), compare=False)
     has_run: bool = field(default=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a run starts from."""
-
-    devices: int
-    literals: Mapping[Where, int]
 
 
 def judge(program: Program, run: Outcome | None = None) -> Judgement:
@@ -101,7 +126,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     declared = program.run(DEVICES) if run is None else run
     refusal = declared.refusal
     if refusal is not None and _is_certain(refusal, program, declared):
-        return Judgement(refusal=refusal)
+        return Judgement(refusal=refusal, origins=_origins(program))
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
         return Judgement(reasons=(declared.reason or "nothing is mapped over devices",))
@@ -140,6 +165,18 @@ def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
     others = {DEVICES // 2, 2 * DEVICES, declared.devices_used} - {DEVICES}
     again = [program.run(devices).refusal for devices in sorted(others)]
     return all(one is not None and one.where == refusal.where for one in again)
+
+
+def _origins(program: Program) -> tuple[Origin, ...]:
+    """Where that comes from which JAX refuses; for an axis that it is about, with another number of devices beside."""
+    run = program.run(DEVICES, record=True)
+    traces = []
+    for axis in sorted(run.refusal.varying) if run.refusal is not None else ():
+        setting = next(_settings(run, axis))
+        few = program.run(setting.devices, setting.literals, record=True)
+        if few.sizes.get(axis) not in (None, run.sizes[axis]):
+            traces.append(_trace(run, few, axis))
+    return origins(run, traces)
 
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
@@ -245,6 +282,10 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
+    if culprit.takes_blocks:
+        return "each device takes a block of its own"
+    if culprit.scales:
+        return "it multiplies by a number of devices"
     if isinstance(difference, Resized) and not culprit.adds_shards(axis):
         return difference.reason
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
@@ -259,7 +300,9 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
         return None  # each device's examples are a batch of its own
     name = getattr(region.function, "__name__", "the mapped function")
     is_alike = leaf.value is not None and not leaf.value.varies_along(axis)
-    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike)
+    differing = differing_results(region, few.regions[number]) or frozenset()
+    evidence = Evidence(program, other.setting, number, differing, trace, leaf.sources)
+    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike, evidence)
 
 
 def _axes_of_result(region: Region, difference: Difference | Resized) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import MARK, note_cotangent, tick
+from shardlint.evaluation.guards import MARK, note_cotangent, note_rule, tick
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Node
@@ -180,7 +180,7 @@ class CustomVjp:
 
         def pull(cotangents: Sequence[Array]) -> Sequence[Any]:
             with binding(around.axes, around.checked):
-                taken = bwd(*static, residuals, unflatten(structure, list(cotangents)))
+                taken = note_rule(bwd, bwd(*static, residuals, unflatten(structure, list(cotangents))))
             return _for_operands(taken, moving)
 
         return _attached(result, moving, pull)

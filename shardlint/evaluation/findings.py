@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
@@ -11,7 +11,8 @@ from shardlint.evaluation.departures import Departure, Judgement, judge
 from shardlint.evaluation.entries import mapping_functions, trials, without_arguments
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.recording import Where
-from shardlint.evaluation.wording import departure_text, unequal_text
+from shardlint.evaluation.repairs import repair
+from shardlint.evaluation.wording import departure_text, repair_text, unequal_text
 from shardlint.found import Found
 from shardlint.project import Project, is_library
 from shardlint.rules import rule
@@ -35,7 +36,9 @@ def with_findings(
         extra += [_diagnostic(departure, sizes, files) for departure in judgement.departures]
         extra += [_of_rule("ST301", unequal_text(one), one.where, files) for one in judgement.unequal]
         if judgement.refusal is not None:
-            extra.append(_of_rule(judgement.refusal.code, judgement.refusal.message, judgement.refusal.where, files))
+            refusal = judgement.refusal
+            notes = _notes(((one.where, one.text) for one in judgement.origins), files)
+            extra.append(_of_rule(refusal.code, refusal.message, refusal.where, files, notes))
     fresh = _without_repeats(found, extra)
     gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in reasons)
     return replace(
@@ -68,6 +71,10 @@ class _Files:
         if name not in self._texts:
             self._texts[name] = self.sources[name][0].decode("utf-8", "replace")
         return self._texts[name]
+
+    def has(self, path: str) -> bool:
+        """Whether a file is of the project: what maps functions for the program may be of ours."""
+        return any(module.path == path for module in self.project.modules.values())
 
     def lines(self, path: str) -> list[bytes]:
         if path not in self._lines:
@@ -126,10 +133,19 @@ def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:
 
 def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -> Diagnostic:
     culprit = departure.culprit
-    related: tuple[Related, ...] = ()
+    notes: list[tuple[Where, str]] = []
     if culprit.begun is not None:
-        related = (Related(_place(culprit.begun.value.key[0], files), "the factor comes from here"),)
-    return _of_rule(CODE, departure_text(departure, sizes), culprit.step.value.key[0], files, related)
+        notes.append((culprit.begun.value.key[0], "the factor comes from here"))
+    mended = repair(departure)
+    if mended is not None:
+        notes.append((mended.where, repair_text(departure, mended)))
+    text = departure_text(departure, sizes)
+    return _of_rule(CODE, text, culprit.step.value.key[0], files, _notes(notes, files))
+
+
+def _notes(notes: Iterable[tuple[Where, str]], files: _Files) -> tuple[Related, ...]:
+    """What is said of other places, as far as these are of the program."""
+    return tuple(Related(_place(where, files), text) for where, text in notes if files.has(where.path))
 
 
 def _of_rule(code: str, message: str, where: Where, files: _Files, related: tuple[Related, ...] = ()) -> Diagnostic:

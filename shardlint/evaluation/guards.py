@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
-from shardlint.evaluation.recording import Place, Recorder
-from shardtypes.semantics.array import Array
+from shardlint.evaluation.recording import Place, Recorder, Where
+from shardtypes.semantics.array import Array, SizesDiffer
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ITEM = "[]"
@@ -23,12 +23,22 @@ TOO_MANY_STEPS = "too many steps"
 LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
 
 
+class Change(Protocol):
+    """Another function to call at an expression, and another value for what it gave."""
+
+    def function(self, function: Any, /) -> Any: ...
+
+    def value(self, value: Any, /) -> Any: ...
+
+
 @dataclass(slots=True)
 class Run:
-    """One evaluation: the steps that are left, and what was computed where, in order."""
+    """One evaluation: the steps that are left, what was computed where, in order, and what is changed of the
+    program."""
 
     steps: int
     recorder: Recorder | None = None
+    changes: Mapping[Where, Change] = field(default_factory=dict)
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)
@@ -127,7 +137,17 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     if not isinstance(left, Array) and not isinstance(right, Array):
         _bounded(name.rstrip("="), left, right)
         return _OPERATORS[name](left, right)
-    return note(path, place, name, _OPERATORS[name](left, right), (left, right))
+    try:
+        value = _OPERATORS[name](left, right)
+    except SizesDiffer as error:
+        _blame(error, (left, right))
+        raise
+    return note(path, place, name, value, (left, right))
+
+
+def _blame(error: SizesDiffer, given: Sequence[Any]) -> None:
+    """Tell an error which arrays of the program it is about: those of the innermost expression."""
+    error.operands = error.operands or tuple(one for one in given if isinstance(one, Array))
 
 
 def _bounded(name: str, left: Any, right: Any) -> None:
@@ -155,7 +175,20 @@ def _digits(text: str) -> list[str]:
 
 def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``."""
-    return note(path, place, function, function(*args, **kwargs), (*args, *kwargs.values()))
+    given = (*args, *kwargs.values())
+    run = _run.get()
+    called = function
+    if run is not None and run.changes:
+        change = run.changes.get(Where(path, place))
+        called = function if change is None else change.function(function)
+    try:
+        value = called(*args, **kwargs)
+    except SizesDiffer as error:
+        _blame(error, given)
+        raise
+    if getattr(value, "where", MARK) is None:  # a PartitionSpec that was made here
+        value.where = Where(path, place)
+    return note(path, place, function, value, given)
 
 
 def item(path: str, place: Place, value: Any) -> Any:
@@ -171,20 +204,46 @@ def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -
     if isinstance(value, Array) and value.value is not None:
         entries = sum(int(np.size(part)) for part in value.value.parts)
         tick(entries // ENTRIES)
+    if run.changes:
+        change = run.changes.get(Where(path, place))
+        value = value if change is None else change.value(value)
     return value if run.recorder is None else run.recorder.note(path, place, what, value, given)
 
 
-def note_argument(function: Any, value: Any) -> Any:
-    """Remember what a function of the program is given on each device."""
+def note_argument(function: Any, value: Any, spec: Where | None = None) -> Any:
+    """Remember what a function of the program is given on each device, and where the spec is made that says so."""
     run = _run.get()
     code = getattr(function, "__code__", None)
     if run is None or run.recorder is None or code is None:
         return value
     line = code.co_firstlineno
-    return run.recorder.note(code.co_filename, (line, 0, line, 0), function, value)
+    noted = run.recorder.note(code.co_filename, (line, 0, line, 0), function, value)
+    if spec is not None and isinstance(noted, Array):
+        run.recorder.specs.update(dict.fromkeys(noted.sources, spec))
+    return noted
+
+
+def note_rule(rule: Any, cotangents: Any) -> Any:
+    """Remember what a backward rule of the program gave."""
+    run = _run.get()
+    code = getattr(rule, "__code__", None)
+    if run is None or run.recorder is None or code is None:
+        return cotangents
+    line = code.co_firstlineno
+    where = Where(code.co_filename, (line, 0, line, 0), backward=True)
+    change = run.changes.get(where)
+    if change is not None:
+        cotangents = change.value(cotangents)
+    return run.recorder.note_rule(where, rule, cotangents)
 
 
 def note_cotangent(value: Array, cotangent: Array) -> Array:
     """Remember the cotangent of what an expression gave, where that is asked for."""
     run = _run.get()
-    return cotangent if run is None or run.recorder is None else run.recorder.note_cotangent(value, cotangent)
+    if run is None or run.recorder is None:
+        return cotangent
+    where = run.recorder.backward(value)
+    change = None if where is None else run.changes.get(where)
+    if change is not None:
+        cotangent = change.value(cotangent)
+    return run.recorder.note_cotangent(value, cotangent)

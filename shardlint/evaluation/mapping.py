@@ -159,7 +159,7 @@ def pmap(
         ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
         inner = [note_argument(fun, arg) for arg in inner]
-        with binding({axis[0]: axis}):
+        with binding({axis[0]: axis}), refusals.mapped_by(fun):
             result = fun(*inner, **given)
         found = _left(result, out_axes, axis)
         for observer in observers:
@@ -252,7 +252,7 @@ def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, pat
     rest = tuple(axis for name, axis in axes.items() if name not in mentioned)
     differing = {axis[0] for axis in rest if array.varying is not None and axis in array.varying}
     if checked and differing:
-        raise refusals.may_differ(path, differing)
+        raise refusals.may_differ(path, differing, array)
     array = p.unreplicate(array, axes=rest, checked=checked) if rest else array
     for dimension, names in enumerate(named):
         for name in reversed(names):
@@ -304,7 +304,10 @@ def shard_map(
             _entering(leaf, _spec(one), axes, checked, path)
             for leaf, one, path in zip(leaves, specs, paths_of(structure), strict=True)
         ]
-        inner = [note_argument(f, leaf) for leaf in entering]
+        inner = [
+            note_argument(f, leaf, None if one is None else _spec(one).where)
+            for leaf, one in zip(entering, specs, strict=True)
+        ]
         with binding(axes, checked):
             result = f(*unflatten(structure, inner))
         wanted = spread_prefix(out_specs, result, _is_spec)

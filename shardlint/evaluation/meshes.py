@@ -16,6 +16,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import KNOWN, provide
 from shardlint.evaluation.python import Nothing
+from shardlint.evaluation.recording import Where
 from shardtypes.semantics.local_sizes import DeviceCount
 
 UNNAMED = "the devices of pmap"
@@ -112,9 +113,9 @@ class DeviceGrid:
 
 
 class Spec(tuple[Any, ...]):
-    """A PartitionSpec."""
+    """A PartitionSpec, which knows where it is made."""
 
-    __slots__ = ()
+    where: Where | None = None
 
     def __new__(cls, *entries: Any, **options: Any) -> Spec:
         if options:

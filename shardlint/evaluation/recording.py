@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import axes_of, is_counted
-from shardtypes.semantics.trees import flatten, unflatten
+from shardtypes.semantics.trees import flatten, map_leaves, unflatten
 
 Place: TypeAlias = tuple[int, int, int, int]
 """Line, column, end line and end column of an expression, as ``ast`` counts them."""
@@ -67,23 +67,43 @@ class Recorded:
     array: Array
     sources: frozenset[int]
     given: Given
+    is_of_rule: bool = False
+    """Whether a backward rule of the program gave it."""
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether a mapped function was given it."""
+        line, start, end_line, end = self.key[0].place
+        return (line, start) == (end_line, end)
 
 
 @dataclass(slots=True)
 class Recorder:
-    """The arrays of one run, in order."""
+    """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made."""
 
     values: list[Recorded] = field(default_factory=list)
+    specs: dict[int, Where] = field(default_factory=dict)
     met: Counter[Where] = field(default_factory=Counter)
 
     def note(self, path: str, place: Place, what: Any, value: Any, given: Sequence[Any] = ()) -> Any:
         """Record the arrays of a value; gives the value, its arrays knowing that they are recorded. ``given`` is what
         it was computed from."""
+        return self._note_at(Where(path, place), what, value, given)
+
+    def note_rule(self, where: Where, rule: Any, cotangents: Any) -> Any:
+        """Record what a backward rule gave, also where it gave what it was given."""
+        return map_leaves(
+            lambda leaf: self._of_rule(where, rule, leaf) if isinstance(leaf, Array) else leaf, cotangents
+        )
+
+    def _of_rule(self, where: Where, rule: Any, cotangent: Array) -> Array:
+        return self._one((where, self._count(where), 0), rule, cotangent, is_of_rule=True)
+
+    def _note_at(self, where: Where, what: Any, value: Any, given: Sequence[Any]) -> Any:
         about = Given.among(*given)
         if isinstance(value, Array):
             if self._is_recorded(value):
                 return value
-            where = Where(path, place)
             return self._one((where, self._count(where), 0), what, value, about)
         if not isinstance(value, (tuple, list, dict)) or not value:
             return value
@@ -91,7 +111,6 @@ class Recorder:
         fresh = [isinstance(leaf, Array) and not self._is_recorded(leaf) for leaf in leaves]
         if not any(fresh) or len(leaves) > MOST:
             return value
-        where = Where(path, place)
         count = self._count(where)
         made = [
             self._one((where, count, i), what, leaf, about) if is_fresh else leaf
@@ -101,24 +120,32 @@ class Recorder:
 
     def note_cotangent(self, value: Array, cotangent: Array) -> Array:
         """Record the cotangent of an array, if that is recorded itself."""
-        if not self._is_recorded(value):
+        where = self.backward(value)
+        if where is None:
             return cotangent
         (number,) = value.sources
-        where = replace(self.values[number].key[0], backward=True)
         return self._one((where, self._count(where), 0), self.values[number].what, cotangent)
+
+    def backward(self, value: Array) -> Where | None:
+        """Where the cotangent of a recorded array is known under."""
+        if not self._is_recorded(value):
+            return None
+        (number,) = value.sources
+        return replace(self.values[number].key[0], backward=True)
 
     def _count(self, where: Where) -> int:
         self.met[where] += 1
         return self.met[where] - 1
 
     def _is_recorded(self, array: Array) -> bool:
-        """Whether an array is one that was recorded, such as what a function of the program gave."""
+        """Whether an array is one that was recorded, such as what a function of the program gave. A cotangent is
+        recorded again as what the derivative gave."""
         if len(array.sources) != 1:
             return False
         (before,) = array.sources
-        return self.values[before].array.value is array.value
+        return self.values[before].array.value is array.value and not self.values[before].key[0].backward
 
-    def _one(self, key: Key, what: Any, array: Array, given: Given = NOTHING) -> Array:
+    def _one(self, key: Key, what: Any, array: Array, given: Given = NOTHING, is_of_rule: bool = False) -> Array:
         number = len(self.values)
-        self.values.append(Recorded(number, key, what, array, array.sources, given))
+        self.values.append(Recorded(number, key, what, array, array.sources, given, is_of_rule))
         return replace(array, sources=frozenset({number}))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 from shardlint.evaluation.meshes import UNNAMED
 from shardlint.evaluation.recording import Where
 from shardtypes.lang.messages import indivisible, returned_as_replicated, spec_too_long, unbound_axis
-from shardtypes.semantics.array import SizesDiffer
+from shardtypes.semantics.array import Array, SizesDiffer
 from shardtypes.semantics.lowerings.collectives import UnboundAxis
 
 
@@ -19,11 +21,20 @@ class Refused(ValueError):
     ``code`` is that of the rule that reports it. It may depend on how many devices are along an ``axis``.
     """
 
-    def __init__(self, code: str, message: str, axis: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        axis: str | None = None,
+        operands: tuple[Array, ...] = (),
+        varying: Collection[str] = (),
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.axis = axis
+        self.operands = operands
+        self.varying = frozenset(varying)
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,12 @@ class Refusal:
     where: Where
     is_of_sizes: bool = False
     """Whether it is about sizes, which may follow from the number of devices."""
+    operands: tuple[Array, ...] = field(default=(), compare=False, repr=False)
+    """The arrays that it is about."""
+    varying: frozenset[str] = frozenset()
+    """The axes over which these should not vary."""
+    mapped: Where | None = None
+    """The function that a mapping without a name for its axis was given, where such a name is missing."""
 
 
 def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
@@ -51,10 +68,27 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
         return None
     where = Where(last.filename, place)  # type: ignore[arg-type]  # all are known
     if isinstance(error, SizesDiffer):
-        return Refusal("ST204", f"JAX refuses this call: {error}", None, where, is_of_sizes=True)
+        message = f"JAX refuses this call: {error}"
+        return Refusal("ST204", message, None, where, is_of_sizes=True, operands=error.operands)
     if isinstance(error, UnboundAxis):
-        return Refusal("ST305", _unbound(error), None, where)
-    return Refusal(error.code, error.message, error.axis, where)
+        return Refusal("ST305", _unbound(error), None, where, mapped=getattr(error, _MAPPED, None))
+    return Refusal(error.code, error.message, error.axis, where, operands=error.operands, varying=error.varying)
+
+
+_MAPPED = "shardlint_mapped"
+
+
+@contextmanager
+def mapped_by(function: Any) -> Iterator[None]:
+    """Tell an error about an axis that nothing binds which function was mapped without a name for its axis."""
+    try:
+        yield
+    except UnboundAxis as error:
+        code = getattr(function, "__code__", None)
+        if code is not None and UNNAMED in error.bound and not hasattr(error, _MAPPED):
+            line = code.co_firstlineno
+            setattr(error, _MAPPED, Where(code.co_filename, (line, 0, line, 0)))
+        raise
 
 
 def _unbound(error: UnboundAxis) -> str:
@@ -62,10 +96,11 @@ def _unbound(error: UnboundAxis) -> str:
     return f"JAX refuses this call: {unbound_axis(str(error.axis), names)}"
 
 
-def may_differ(path: str, axes: Collection[str]) -> Refused:
+def may_differ(path: str, axes: Collection[str], result: Array) -> Refused:
     """For a result that leaves ``shard_map`` as replicated, and is not known to be."""
     what = f"result {path}" if path else "the result"
-    return Refused("ST301", f"JAX refuses this call: {what} {returned_as_replicated(sorted(axes))}")
+    message = f"JAX refuses this call: {what} {returned_as_replicated(sorted(axes))}"
+    return Refused("ST301", message, operands=(result,), varying=axes)
 
 
 def does_not_divide(path: str, dimension: int, size: int, axis: str, devices: int) -> Refused:

@@ -56,6 +56,11 @@ def has_unequal(run: Outcome) -> bool:
     return next(_unequal(run), None) is not None
 
 
+def unequal_results(run: Outcome, region: int) -> frozenset[str]:
+    """The results of one call of a mapped function that are given as replicated and are not."""
+    return frozenset(one.path for one in _unequal(run) if one.region == region)
+
+
 def unequal(run: Outcome) -> tuple[Unequal, ...]:
     """The first such result along each axis, of a run that is recorded."""
     assert run.recorder is not None

@@ -9,6 +9,7 @@ from shardlint.evaluation.comparison import Difference, Resized
 from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.guards import ITEM
+from shardlint.evaluation.repairs import Repair
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.lang.messages import applied_to, device_mean, listed, partial_sum, reduce_first, returned_as_replicated
 from shardtypes.semantics.relation import Relation
@@ -30,6 +31,14 @@ def departure_text(departure: Departure, sizes: Mapping[str, int] | None = None)
         f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}{given}): "
         f"{_cause(departure, axis)}"
     )
+
+
+def repair_text(departure: Departure, mended: Repair) -> str:
+    """What to change, as far as two runs with the change tell."""
+    many, few = departure.counts
+    left = len(mended.left)
+    rest = "" if not left else f"; {left} other{'' if left == 1 else 's'} still not"
+    return f"with {mended.text}, this result is the same on {many} and on {few} devices along {departure.axis!r}{rest}"
 
 
 def unequal_text(found: Unequal) -> str:

@@ -246,7 +246,12 @@ class NoGradient(Exception):
 
 
 class SizesDiffer(TypeError, ValueError):
-    """Raised where an operation is computed whose operands do not go together. JAX raises one of the two."""
+    """Raised where an operation is computed whose operands do not go together. JAX raises one of the two.
+
+    ``operands`` are what the program's own expression was applied to, once that is known.
+    """
+
+    operands: tuple[Array, ...] = ()
 
 
 Params: TypeAlias = Mapping[str, Any]

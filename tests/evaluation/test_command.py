@@ -113,3 +113,20 @@ def test_a_line_can_suppress_it(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     (tmp_path / "model.py").write_text(change.text.replace(old, f"{old}  # shardlint: ignore[ST316] as published"))
     assert source(change.program) != change.text
     assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", str(tmp_path / "model.py"))[1]
+
+
+def test_a_line_of_an_imported_file_can_suppress_it(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    marked = f"{STEP.format(divisor=WRONG).rstrip()}  # shardlint: ignore[ST316] a part of them\n"
+    (project / "step.py").write_text(marked)
+    # Whoever checks the changed file alone, as a commit does, is not told that the comment is in vain.
+    for asked in (".", "step.py", "train.py"):
+        assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", asked)[1]
+    (project / "step.py").write_text(marked.replace(WRONG, RIGHT))
+    assert "step.py:7:67: ST901" in lint(capsys, "--no-cache", "--select", "ST", ".")[1]
+    assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", "step.py")[1]
+
+
+def test_a_comment_is_not_called_unused_where_nothing_is_run(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "step.py").write_text(f"{STEP.format(divisor=RIGHT).rstrip()}  # shardlint: ignore[ST316] why\n")
+    (project / "pyproject.toml").write_text("[tool.shardlint]\nevaluate = false\n")
+    assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", ".")[1]

@@ -82,6 +82,112 @@ def test_what_is_meant_to_depend_on_the_devices_is_left_alone(body: str, out: st
     assert judgement.reasons == ()
 
 
+GIVEN = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+RATE = 0.1
+N = jax.device_count()
+
+
+def step(w, rate, x):
+    value, g = jax.value_and_grad(lambda w: jnp.mean(jnp.square(x @ w - 1)))(w)
+    g = lax.pmean(g, "d")
+    {update}
+    return w, lax.pmean(value, "d")
+
+
+def main():
+    mesh = jax.make_mesh((N,), ("d",), axis_types=(AxisType.Auto,))
+    specs = dict(in_specs=(P(), P(), P("d")), out_specs=P(), check_vma=False)
+    x = {examples}
+    w = jnp.ones(4)
+    for _ in range(3):
+        w, loss = jax.shard_map(step, mesh=mesh, **specs)(w, {rate}, x)
+    return loss
+
+
+if __name__ == "__main__":
+    main()
+"""
+PLAIN = {
+    "update": "w = w - rate * g",
+    "rate": "RATE",
+    "examples": "jnp.sin(jnp.arange(64.0)).reshape(16, 4)",
+}
+#: Programs take larger steps, and more examples, on more devices.
+SCALED = {
+    "rate by devices": {"rate": "RATE * N"},
+    "rate by a root": {"rate": "RATE * np.sqrt(N)"},
+    "examples of each device": {"examples": "jnp.ones((2 * N, 4))"},
+    "examples from a generator": {"examples": "jax.random.normal(jax.random.key(0), (2 * N, 4))"},
+    "rate inside": {"update": 'w = w - RATE * lax.axis_size("d") * g'},
+    "rate by psum": {"update": 'rate = RATE * lax.psum(1, "d")\n    w = w - rate * g'},
+    "rate by a root inside": {"update": 'rate = RATE * jnp.sqrt(lax.axis_size("d"))\n    w = w - rate * g'},
+    "gradients": {"update": 'g = g * lax.axis_size("d")\n    w = w - rate * g'},
+    "schedule": {"update": "rate = optax.linear_schedule(0.0, RATE * N, 10)(3)\n    w = w - rate * g"},
+    "optimizer": {
+        "update": "tx = optax.adam(RATE * N)\n    up, _ = tx.update(g, tx.init(w))\n    w = optax.apply_updates(w, up)"
+    },
+}
+
+
+def test_the_plain_program_is_compared() -> None:
+    assert judged(GIVEN.format(**PLAIN)) == Judgement((), ("d",), ())
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_what_grows_with_the_devices_on_purpose_is_left_alone(name: str) -> None:
+    judgement = judged(GIVEN.format(**{**PLAIN, **SCALED[name]}))
+    assert judgement.departures == ()
+    assert judgement.reasons != ()
+
+
+def test_blocks_on_the_diagonal_are_left_alone() -> None:
+    text = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def block_jacobi(a, b):
+    local = jax.lax.dynamic_slice(a, (0, jax.lax.axis_index("x") * b.shape[0]), (b.shape[0], b.shape[0]))
+    return jnp.linalg.solve(local, b)
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
+    a = jnp.eye(16) * 4 + 0.1 * jnp.cos(jnp.arange(256.0)).reshape(16, 16)
+    return jax.shard_map(block_jacobi, mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))(a, jnp.ones(16))
+
+
+if __name__ == "__main__":
+    main()
+"""
+    judgement = judged(text)
+    assert (judgement.departures, judgement.reasons) == ((), ("x: each device takes a block of its own",))
+
+
+def test_what_all_devices_of_pmap_have_alike_may_be_examples() -> None:
+    text = """
+import jax
+import jax.numpy as jnp
+
+if __name__ == "__main__":
+    n = jax.local_device_count()
+    jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")(jnp.ones(n))
+"""
+    judgement = judged(text)
+    assert judgement.departures == ()
+    assert judgement.reasons == (
+        "i: all devices are given the same, which may be copies or examples of each device's own",
+    )
+
+
 @pytest.mark.parametrize("share", [number / 32 for number in range(29)])
 def test_what_is_not_found_out_before_the_steps_are_spent_is_said(share: float) -> None:
     body = 'return lax.psum(x.sum(), "d") / SHARDS / lax.axis_size("d") * 4'

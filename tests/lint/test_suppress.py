@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardlint.config import Config
-from shardlint.selection import Selection, suppressed
+from shardlint.selection import silenced, wrong_comments
 from shardlint.suppress import suppressions
 from shardtypes.lang.diagnostics import Diagnostic, Place
 
@@ -48,8 +47,11 @@ def finding(code: str, line: int) -> tuple[Diagnostic, tuple[int, ...]]:
 def outcome(
     text: str, *found: tuple[Diagnostic, tuple[int, ...]], complete: bool = True
 ) -> tuple[list[str], list[str]]:
-    kept, extra = suppressed(found, suppressions(text), "f.py", Selection.of(Config()), complete)
-    return [d.code for d in kept], [d.message for d in extra]
+    comments = suppressions(text)
+    used = [silenced(diagnostic, lines, comments) for diagnostic, lines in found]
+    kept = [diagnostic.code for (diagnostic, _), by in zip(found, used, strict=True) if not by]
+    extra = wrong_comments(comments, set().union(*used), "f.py", lambda code: complete)
+    return kept, [diagnostic.message for diagnostic in extra]
 
 
 def test_a_used_comment_is_silent() -> None:

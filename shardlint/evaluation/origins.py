@@ -1,0 +1,111 @@
+"""Where that comes from which JAX refuses: the specs of arguments, and what was not reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from shardlint.evaluation.comparison import Outcome
+from shardlint.evaluation.culprits import Trace
+from shardlint.evaluation.recording import Recorded, Recorder, Where
+from shardtypes.semantics.array import Array
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A place, and what is said of it."""
+
+    where: Where
+    text: str
+
+
+def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
+    """The places that a refusal follows from, as far as they are known; the run is recorded. ``traces`` have it beside
+    one on another number of devices, for each axis over which something varies that should not."""
+    refusal, recorder = run.refusal, run.recorder
+    if refusal is None or recorder is None:
+        return ()
+    found: dict[Where, Origin] = {}
+    if refusal.mapped is not None:
+        found[refusal.mapped] = Origin(refusal.mapped, "this function is mapped by jax.pmap without axis_name")
+    for operand in refusal.operands:
+        for one in _specs(recorder, operand) if refusal.is_of_sizes else ():
+            found.setdefault(one.where, one)
+        for trace in traces:
+            for one in _unreduced(trace, operand):
+                found.setdefault(one.where, one)
+    return tuple(found.values())
+
+
+def _specs(recorder: Recorder, operand: Array) -> Iterator[Origin]:
+    """The spec of the argument that an array was computed from, if that is one."""
+    roots = [one for one in _led(recorder, operand, inside=True) if one.is_argument or not one.sources]
+    where = recorder.specs.get(roots[0].number) if len(roots) == 1 else None
+    if where is not None:
+        shape = ", ".join(map(str, operand.dims))
+        yield Origin(where, f"this PartitionSpec is of the argument that ({shape}) is computed from")
+
+
+def _unreduced(trace: Trace, result: Array) -> Iterator[Origin]:
+    """Where, on the way to a result, a partial result along an axis first meets what is reduced over it: there, or
+    where it comes from, a reduction is missing."""
+    recorder, axis = trace.many, trace.axis
+    for one in _varying(recorder, result, axis):
+        operands = [recorder.values[source] for source in one.sources]
+        partial = [each for each in operands if _is_partial(trace, each)]
+        if partial and any(_is_reduced(recorder, each, axis) for each in operands):
+            begin = _begin(trace, partial[0])
+            yield Origin(begin.key[0], f"each device has its own along {axis!r}")
+            yield Origin(one.key[0], f"here it meets what is reduced over {axis!r}")
+            return
+
+
+def _varying(recorder: Recorder, result: Array, axis: str) -> list[Recorded]:
+    """What varies over an axis all the way to a result, in the order in which it was computed."""
+    seen: set[int] = set()
+    waiting = list(result.sources)
+    while waiting:
+        number = waiting.pop()
+        if number not in seen and _varies(recorder.values[number], axis):
+            seen.add(number)
+            waiting.extend(recorder.values[number].sources)
+    return [recorder.values[number] for number in sorted(seen)]
+
+
+def _begin(trace: Trace, value: Recorded) -> Recorded:
+    """The first of the partial results that one was computed from, one after another."""
+    while True:
+        before = [trace.many.values[source] for source in value.sources]
+        partial = [one for one in before if _is_partial(trace, one)]
+        if len(partial) != 1:
+            return value
+        (value,) = partial
+
+
+def _is_partial(trace: Trace, value: Recorded) -> bool:
+    """Whether a value is a partial result along an axis, such as the sum of what each device has."""
+    relation = trace.step(value.number).relation
+    return _varies(value, trace.axis) and relation is not None and relation.kind == "part"
+
+
+def _varies(value: Recorded, axis: str) -> bool:
+    return any(name == axis for name, _ in value.array.varying or ())
+
+
+def _is_reduced(recorder: Recorder, value: Recorded, axis: str) -> bool:
+    """Whether a value is the same along an axis, and computed from what is not."""
+    return not _varies(value, axis) and any(_varies(one, axis) for one in _led(recorder, value.array))
+
+
+def _led(recorder: Recorder, array: Array, inside: bool = False) -> list[Recorded]:
+    """All that an array was computed from; ``inside`` of the mapped function only."""
+    seen: set[int] = set()
+    waiting = list(array.sources)
+    while waiting:
+        number = waiting.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        if not (inside and recorder.values[number].is_argument):
+            waiting.extend(recorder.values[number].sources)
+    return [recorder.values[number] for number in sorted(seen)]

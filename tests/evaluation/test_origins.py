@@ -1,0 +1,134 @@
+"""Where that comes from which JAX refuses: notes beside the finding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardlint.cli import main
+
+pytestmark = pytest.mark.once  # JAX has no part in it; that it refuses these programs is tested in test_refusals.py
+
+SPECS = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+
+SPECS = {{
+    "w_in": P(None, "t"),
+    "w_out": {spec},
+}}
+
+
+def mlp(params, x):
+    return jax.lax.psum(jnp.tanh(x @ params["w_in"]) @ params["w_out"], "t")
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("t",), axis_types=(AxisType.Auto,))
+    shapes = {{"w_in": "6 16", "w_out": "16 8"}}
+    params = {{name: jnp.ones(tuple(map(int, text.split()))) for name, text in shapes.items()}}
+    return jax.shard_map(mlp, mesh=mesh, in_specs=(SPECS, P()), out_specs=P())(params, jnp.ones((2, 6)))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+UNREDUCED = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def log_z(logits):
+    peak = {peak}
+    total = lax.psum(jnp.sum(jnp.exp(logits - peak[:, None]), axis=-1), "t")
+    return jnp.log(total) + peak
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("t",), axis_types=(AxisType.Auto,))
+    logits = jnp.sin(jnp.arange(32.0)).reshape(2, 16)
+    return jax.shard_map(log_z, mesh=mesh, in_specs=P(None, "t"), out_specs=P())(logits)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+UNNAMED = """
+import functools
+
+import jax
+import jax.numpy as jnp
+
+
+AXIS = "tchba"[3:] + "tchba"[:3]
+
+
+@functools.partial(jax.pmap{name})
+def total(x):
+    return averaged(x)
+
+
+def averaged(x):
+    return jax.lax.pmean(jnp.mean(x), AXIS)
+
+
+def main():
+    return total(jnp.sin(jnp.arange(24.0)).reshape(jax.local_device_count(), -1))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+RIGHT = {
+    "specs": SPECS.format(spec='P("t", None)'),
+    "unreduced": UNREDUCED.format(peak='lax.pmax(lax.stop_gradient(jnp.max(logits, axis=-1)), "t")'),
+    "unnamed": UNNAMED.format(name=", axis_name=AXIS"),
+}
+#: The code, the line of the finding, and the lines and texts of its notes.
+WRONG = {
+    "specs": (
+        SPECS.format(spec='P(None, "t")'),
+        ("ST204", 13),
+        [(8, "this PartitionSpec is of the argument that (16, 2) is computed from")],
+    ),
+    "unreduced": (
+        UNREDUCED.format(peak="jnp.max(logits, axis=-1)"),
+        ("ST301", 17),
+        [(9, "each device has its own along 't'"), (11, "here it meets what is reduced over 't'")],
+    ),
+    "unnamed": (
+        UNNAMED.format(name=""),
+        ("ST305", 17),
+        [(11, "this function is mapped by jax.pmap without axis_name")],
+    ),
+}
+
+
+def findings(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> list[dict[str, object]]:
+    (folder / "program.py").write_text(text)
+    main(["--no-cache", "--jobs", "1", "--format", "json", "--select", "ST204,ST301,ST305,ST316", str(folder)])
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_programs_have_no_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    assert findings(capsys, tmp_path, RIGHT[name]) == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_notes_name_where_it_comes_from(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    text, place, notes = WRONG[name]
+    (finding,) = findings(capsys, tmp_path, text)
+    assert (finding["code"], finding["line"]) == place
+    related = finding["related"]
+    assert isinstance(related, list)
+    assert [(note["line"], note["message"]) for note in related] == notes

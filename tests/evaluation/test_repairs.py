@@ -1,0 +1,137 @@
+"""Changes that make a wrong program agree with itself: they give what the right program gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardlint.cli import main
+from shardlint.evaluation.comparison import Program
+from shardlint.evaluation.departures import DEVICES, Departure, differing_results
+from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.repairs import Repair, repair
+from shardlint.evaluation.wording import repair_text
+from tests.evaluation.changes import CHANGES, Change, source
+from tests.evaluation.test_departures import judged
+
+pytestmark = pytest.mark.once  # JAX has no part in it
+
+#: What is changed, and in which line. Of other mistakes no such change is the opposite: an offset that is missing, keys
+#: that go round and values that do not, a sum that is missing in both directions.
+REPAIRS = {
+    "no_sum_in_backward": ("a lax.psum over 't' of what this backward rule returns", "copied.defvjp("),
+    "summed_again_in_backward": ("no lax.psum here", "summed.defvjp("),
+    "gradients_not_summed": ("a lax.psum over 'd' of this value", "params = jax.tree.map("),
+    "mean_and_sum": ("lax.pmean here", "grads = jax.tree.map("),
+    "local_size": ("lax.pmean here", "total = lax.psum("),
+    "sum_of_means": ("lax.pmean here", "mean = lax.psum("),
+}
+
+RING = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def first_difference(x):
+    size = lax.axis_size("t")
+    last = lax.ppermute(x[-1:], "t", [{pair} for i in range(size)])
+    return jnp.sum(jnp.square(x - jnp.concatenate([last, x[:-1]])))
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("t",), axis_types=(AxisType.Auto,))
+    return jax.shard_map(total, mesh=mesh, in_specs=P("t"), out_specs=P())(jnp.sin(jnp.arange(16.0)))
+
+
+def total(x):
+    return lax.psum(first_difference(x), "t")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def regions(text: str) -> tuple[Region, ...]:
+    def find(name: str, importer: str) -> tuple[str, str, str] | None:
+        return (name, "program.py", text) if name == "program" else None
+
+    return Program(find, lambda world: world.run_program("program"), 400_000).run(DEVICES).regions
+
+
+def agrees(departure: Departure, mended: Repair, right: str) -> bool:
+    """Whether the changed program gives on all devices what the right one gives, but for what is said to be left."""
+    evidence = departure.evidence
+    changed = evidence.program.run(DEVICES, record=True, changes={mended.where: mended}).regions[evidence.call]
+    return differing_results(changed, regions(right)[evidence.call]) == mended.left
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.program}-{change.name}")
+def test_the_opposite_of_a_mistake_is_found(change: Change) -> None:
+    departures = judged(change.text).departures
+    found = [(one, repair(one)) for one in departures]
+    if change.name not in REPAIRS:
+        assert [mended for _, mended in found] == [None] * len(departures)
+        return
+    ((departure, mended),) = found
+    assert mended is not None
+    text, line = REPAIRS[change.name]
+    assert mended.text == text
+    assert change.text.splitlines()[mended.where.place[0] - 1].strip().startswith(line)
+    assert agrees(departure, mended, source(change.program))
+
+
+def test_a_permutation_the_wrong_way_round() -> None:
+    wrong, right = RING.format(pair="((i + 1) % size, i)"), RING.format(pair="(i, (i + 1) % size)")
+    (departure,) = judged(wrong).departures
+    mended = repair(departure)
+    assert mended is not None
+    assert repair_text(departure, mended) == (
+        "with the pairs of this lax.ppermute the other way round, this result is the same on 4 and on 2 devices"
+        " along 't'"
+    )
+    assert agrees(departure, mended, right)
+
+
+BOTH = """
+import jax
+import jax.numpy as jnp
+from functools import partial
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def moments(x):
+    over = partial(lax.psum, axis_name="d")
+    return {"first": over(jnp.sum(x)), "second": over(jnp.sum(x * x))}
+
+
+def main():
+    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+    mapped = jax.shard_map(moments, mesh=mesh, in_specs=P(("d", "t")), out_specs=P(), check_vma=False)
+    return mapped(jnp.sin(jnp.arange(16.0)))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_one_of_two_results_is_mended_by_one_more_axis() -> None:
+    departures = judged(BOTH).departures
+    found = {repair_text(one, mended) for one in departures if (mended := repair(one)) is not None}
+    assert found == {
+        "with this lax.psum over 't' too, this result is the same on 4 and on 2 devices along 't'; 1 other still not"
+    }
+
+
+def test_the_finding_names_the_place(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "ring.py").write_text(RING.format(pair="((i + 1) % size, i)"))
+    main(["--no-cache", "--jobs", "1", "--format", "json", str(tmp_path)])
+    (finding,) = json.loads(capsys.readouterr().out)
+    (note,) = finding["related"]
+    assert (note["line"], note["message"][:46]) == (10, "with the pairs of this lax.ppermute the other ")
