@@ -37,7 +37,7 @@ DENSITIES: dict[str, float] = {
     "shardlint": 6.4,
     "shardlint/engine": 6.85,
     "shardlint/engine/sharding": 7.3,
-    "shardlint/evaluation": 6.2,
+    "shardlint/evaluation": 6.3,
     "shardlint/mypy_plugin": 5.95,
     "shardlint/ops": 7.25,
     "shardlint/ops/sharding": 8.6,
