@@ -16,10 +16,12 @@ ALWAYS = ("tests/lang", "tests/test_imports.py", "tests/lint/test_command.py", "
 #: The first that fits a changed file says which tests guard it.
 AREAS = {
     "shardtypes/lang/": ("tests/lang", "tests/engine/test_messages.py"),
+    "shardtypes/semantics/": ("tests/semantics",),
     "shardtypes/": ("tests/runtime/test_messages.py", "tests/runtime/test_layouts.py", "tests/runtime/test_mapped.py"),
     "pytest_shardtypes/": ("tests/pytest_plugin/test_options.py", "tests/pytest_plugin/test_report.py"),
     "shardlint/mypy_plugin/": ("tests/mypy_plugin/test_settings.py", "tests/mypy_plugin/test_cases.py"),
     "shardlint/rules/": ("tests/engine/test_rules.py", "tests/test_docs.py"),
+    "shardlint/evaluation/": ("tests/evaluation/test_numbers.py", "tests/evaluation/test_refusals.py"),
     "shardlint/engine/sharding/": ("tests/engine/test_cases.py", "tests/global_view", "tests/logical"),
     "shardlint/ops/sharding/": ("tests/engine/test_cases.py", "tests/global_view", "tests/sharding/test_view.py"),
     "shardlint/engine/": ("tests/engine/test_cases.py", "tests/engine/test_rules.py", "tests/engine/test_messages.py"),
@@ -28,6 +30,7 @@ AREAS = {
     "fixtures/lint/": ("tests/engine/test_cases.py",),
     "fixtures/mypy/": ("tests/mypy_plugin/test_cases.py",),
     "fixtures/models/": ("tests/models/test_lint.py", "tests/models/test_mypy.py"),
+    "docs/contributing.md": ("tests/test_contributing.py",),
     "docs/": ("tests/test_docs.py",),
     "README.md": ("tests/test_docs.py",),
     "pyproject.toml": ("tests/test_packaging.py",),

@@ -391,8 +391,39 @@ class _Run:
         hit = None if show_types or not wanted else self.cache.get(key)
         if hit is not None:
             return {s.file.module: Found(*found) for s, found in zip(wanted, hit, strict=True)}
+        project = self._project(sources)
+        earlier = Earlier(self.cache, project, self.config, settings)
+        found: dict[str, Found] = {}
+        changed: list[Source] = []
+        for source in wanted:
+            known = None if show_types else earlier.found(source)
+            if known is None:
+                changed.append(source)
+            else:
+                found[source.file.module] = known
+        texts = {name: (s.text, s.file.is_package) for name, s in sources.items()}
+        state = State(project, texts, self.config, show_types)
+        for source, result in zip(changed, self._analysed(changed, state), strict=True):
+            found[source.file.module] = result
+            if result.crash is None and not show_types:
+                earlier.keep(source, result)
+        found = {s.file.module: found[s.file.module] for s in wanted}  # in the order in which they are kept
+        beyond = any(("note", AXES) in result.read for result in found.values())  # what other files say decides, too
+        if not show_types and not beyond and all(result.crash is None for result in found.values()):
+            self.cache.put(key, [result.kept for result in found.values()])
+        return found
+
+    def _analysed(self, changed: Sequence[Source], state: State) -> Iterator[Found]:
+        """What is found in each file; the worker that has one may end without a result."""
+        names = [source.file.module for source in changed]
+        size = sum(len(source.text) for source in changed)
+        for result in each(analyse_one, names, self.jobs, size, state):
+            yield result if result is not None else Found(crash=(messages.worker_died(), ""))
+
+    def _project(self, sources: Mapping[str, Source]) -> Project:
+        """The modules by name, with the imports that lead to modules of other names."""
         links = {name: {a: b for a, b in found.items() if a != b} for name, found in self.links.items()}
-        project = Project(
+        return Project(
             Modules(sources, self.cache),
             {name: found for name, found in links.items() if found},
             self.complete,
@@ -400,21 +431,6 @@ class _Run:
             {name: s.key for name, s in sources.items()},
             partial(made_axes, self.config),
         )
-        earlier = Earlier(self.cache, project, self.config, settings)
-        results = {s.file.module: None if show_types else earlier.found(s) for s in wanted}
-        changed = [s for s in wanted if results[s.file.module] is None]
-        texts = {name: (s.text, s.file.is_package) for name, s in sources.items()}
-        state = State(project, texts, self.config, show_types)
-        names, size = [s.file.module for s in changed], sum(len(s.text) for s in changed)
-        for source, result in zip(changed, each(analyse_one, names, self.jobs, size, state), strict=True):
-            results[source.file.module] = result if result is not None else Found(crash=(messages.worker_died(), ""))
-            if result is not None and result.crash is None and not show_types:
-                earlier.keep(source, result)
-        found = {name: result for name, result in results.items() if result is not None}
-        beyond = any(("note", AXES) in result.read for result in found.values())  # what other files say decides, too
-        if not show_types and not beyond and all(result.crash is None for result in found.values()):
-            self.cache.put(key, [result.kept for result in found.values()])
-        return found
 
 
 def _unparsable(error: UnparsableFile) -> Diagnostic:

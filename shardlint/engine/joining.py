@@ -56,25 +56,7 @@ def _join(a: Value, b: Value, done: _Done) -> Value:
 
     match a, b:
         case ArrayValue(), ArrayValue():
-            dims = None
-            if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
-                dims = tuple(
-                    Dimension(x.size if x.size == y.size else None, x.axes if x.axes == y.axes else None)
-                    for x, y in zip(a.dims, b.dims, strict=True)
-                )
-            if a.manual and b.manual:
-                dtype = dtypes.either(a.dtype, a.weak, b.dtype, b.weak)
-                return states.joined(replace(a, dims=dims, dtype=dtype, weak=a.weak and b.weak), b)
-            return ArrayValue(
-                dims,
-                dtypes.either(a.dtype, a.weak, b.dtype, b.weak),
-                a.weak and b.weak,
-                a.pending if a.pending == b.pending else None,
-                a.manual and b.manual,
-                a.numpy or b.numpy,
-                marks=frozenset() if a.mesh is None else a.marks | b.marks,
-                mesh=a.mesh if a.mesh == b.mesh else None,
-            )
+            return _join_arrays(a, b)
         case IntValue(), IntValue():
             return IntValue(a.size if a.size == b.size else None)
         case SequenceValue(), SequenceValue() if len(a.items) == len(b.items) and a.kind == b.kind:
@@ -105,6 +87,33 @@ def _join(a: Value, b: Value, done: _Done) -> Value:
             return both(b, a)
         case _:
             return _APART
+
+
+def _join_arrays(a: ArrayValue, b: ArrayValue) -> ArrayValue:
+    """What both arrays have: sizes and axes of single dimensions, and the dtype that either may be."""
+    dims = None
+    if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
+        dims = tuple(_join_dimensions(x, y) for x, y in zip(a.dims, b.dims, strict=True))
+    dtype = dtypes.either(a.dtype, a.weak, b.dtype, b.weak)
+    weak = a.weak and b.weak
+    if a.manual and b.manual:
+        return states.joined(replace(a, dims=dims, dtype=dtype, weak=weak), b)
+    return ArrayValue(
+        dims,
+        dtype,
+        weak,
+        pending=a.pending if a.pending == b.pending else None,
+        manual=False,
+        numpy=a.numpy or b.numpy,
+        marks=frozenset() if a.mesh is None else a.marks | b.marks,
+        mesh=a.mesh if a.mesh == b.mesh else None,
+    )
+
+
+def _join_dimensions(x: Dimension, y: Dimension) -> Dimension:
+    size = x.size if x.size == y.size else None
+    axes = x.axes if x.axes == y.axes else None
+    return Dimension(size, axes)
 
 
 def join_all(values: list[Value]) -> Value:

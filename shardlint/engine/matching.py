@@ -247,6 +247,13 @@ def check(
     it: Interpreter, type_: Type, value: Value, bindings: Bindings, facts: Facts, what: str, depth: int = 0
 ) -> Problem | None:
     """Match a value against an annotation, binding the names it meets first."""
+    parts = _parts(type_, value, what)
+    if parts is not None:
+        for name, one, item in parts:
+            found = check(it, one, item, bindings, facts, name, depth + 1)
+            if found is not None:
+                return found
+        return None
     match type_, value:
         case ArrayType(), ArrayValue():
             if it.view is not None and value.manual:
@@ -255,44 +262,64 @@ def check(
             text = placements.conflict(it, type_, value, what) if found is None else None
             return found if text is None else Problem("ST308", text, {}, type_)
         case ClassType(), InstanceValue() if value.cls is type_.cls and depth < _DEPTH:
-            if not (type_.own or shares_scope(type_.cls)):
-                return None  # its fields were checked when it was made; their names are its own
-            known = dict(value.fields)
-            for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-                if isinstance(field_type, AnyType) or (has_own_scope(field_type) and not type_.own):
-                    continue
-                found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
-                if found is not None and not found.kind:
-                    return found
-        case SequenceType(items=types), SequenceValue(items=values):
-            if len(types) != len(values):
-                promised = any(isinstance(one, ArrayType) and one.shape is not None for one in types)
-                if value.kind != "tuple" or len(types) < 2 or not promised:
-                    return None  # the type checker's business
-                got = f"a tuple of {_count(len(values))}"
-                return Problem("", messages.expected_got(what, _count(len(types)), got))
-            for index, (one, item) in enumerate(zip(types, values, strict=True)):
-                found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
-                if found is not None:
-                    return found
-        case RepeatedType(item=one), SequenceValue(items=values):
-            for index, item in enumerate(values):
-                found = check(it, one, item, bindings, facts, f"{what}, item {index}", depth + 1)
-                if found is not None:
-                    return found
-        case ((RepeatedType(item=one) | MappingType(value=one)), CollectionValue(item=item)):
-            return check(it, one, item, bindings, facts, f"{what}, any item", depth + 1)
-        case MappingType(value=one), DictValue(items=pairs):
-            for key, item in pairs:
-                found = check(it, one, item, bindings, facts, f"{what}[{key!r}]", depth + 1)
-                if found is not None:
-                    return found
+            return _check_fields(it, type_, value, bindings, facts, what, depth)
+        case SequenceType(), SequenceValue():
+            return _wrong_count(type_, value, what)
         case UnionType(items=types), ArrayValue():
             arrays = [one for one in types if isinstance(one, ArrayType)]
             if len(arrays) == 1 and all(isinstance(one, ScalarType) for one in types if one is not arrays[0]):
                 return check(it, arrays[0], value, bindings, facts, what, depth)
+            return None
         case _, MaybeValue(value=inner):
             return check(it, type_, inner, bindings, facts, what, depth)
+        case _:
+            return _of_other_kind(it, type_, value, what)
+
+
+def _parts(type_: Type, value: Value, what: str) -> list[tuple[str, Type, Value]] | None:
+    """The items of a container, each with its type and what messages call it; None for anything else."""
+    match type_, value:
+        case SequenceType(items=types), SequenceValue(items=values) if len(types) == len(values):
+            pairs = zip(types, values, strict=True)
+            return [(f"{what}, item {index}", one, item) for index, (one, item) in enumerate(pairs)]
+        case RepeatedType(item=one), SequenceValue(items=values):
+            return [(f"{what}, item {index}", one, item) for index, item in enumerate(values)]
+        case ((RepeatedType(item=one) | MappingType(value=one)), CollectionValue(item=item)):
+            return [(f"{what}, any item", one, item)]
+        case MappingType(value=one), DictValue(items=pairs):
+            return [(f"{what}[{key!r}]", one, item) for key, item in pairs]
+        case _:
+            return None
+
+
+def _check_fields(
+    it: Interpreter, type_: ClassType, value: InstanceValue, bindings: Bindings, facts: Facts, what: str, depth: int
+) -> Problem | None:
+    """An instance, field by field. Those of a class with a scope of its own were checked when it was made."""
+    if not (type_.own or shares_scope(type_.cls)):
+        return None
+    known = dict(value.fields)
+    for name, field_type in field_types(it, type_.cls, type_.prefix).items():
+        if isinstance(field_type, AnyType) or (has_own_scope(field_type) and not type_.own):
+            continue
+        found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
+        if found is not None and not found.kind:
+            return found
+    return None
+
+
+def _wrong_count(type_: SequenceType, value: SequenceValue, what: str) -> Problem | None:
+    """A tuple of another number of items than its annotation; where that has no arrays, it is the type checker's."""
+    promised = any(isinstance(one, ArrayType) and one.shape is not None for one in type_.items)
+    if value.kind != "tuple" or len(type_.items) < 2 or not promised:
+        return None
+    got = f"a tuple of {_count(len(value.items))}"
+    return Problem("", messages.expected_got(what, _count(len(type_.items)), got))
+
+
+def _of_other_kind(it: Interpreter, type_: Type, value: Value, what: str) -> Problem | None:
+    """Something that is certainly no array where one is expected, or the reverse."""
+    match type_, value:
         case ArrayType(shape=Shape()), SequenceValue(kind="tuple", items=values) if _holds_arrays(values):
             got = f"a tuple of {_count(len(values))}"
             return Problem("", messages.expected_got(what, type_.written, got), {}, type_, kind=True)
@@ -308,8 +335,7 @@ def check(
             text = messages.expected_got(what, f"an instance of {cls.name}", f"a tuple of {_count(len(values))}")
             return Problem("", text, kind=True)
         case _:
-            pass
-    return None
+            return None
 
 
 def _holds_arrays(values: tuple[Value, ...]) -> bool:

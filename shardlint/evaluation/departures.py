@@ -29,13 +29,12 @@ from shardlint.evaluation.origins import Origin, origins
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten, paths_of
 
 _OWN = "its results are meant to be each device's own"
 DEVICES = 8  # that a program finds if it asks
-_EXCHANGES = frozenset(
-    f"jax.lax.{name}" for name in "ppermute pshuffle all_gather all_to_all psum_scatter axis_index".split()
-)
+_EXCHANGES = frozenset(f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"})
 MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
 
 

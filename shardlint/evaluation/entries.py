@@ -23,9 +23,10 @@ from shardlint.evaluation.modules import Find, Module, World, Written, is_functi
 from shardlint.evaluation.unmade import Guess
 from shardtypes.lang import ShapeSyntaxError, parse
 from shardtypes.semantics.array import NotConcrete
+from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten
 
-COLLECTIVES = frozenset("psum pmean pmax pmin all_gather psum_scatter all_to_all ppermute axis_index".split())
+COLLECTIVES = collectives("combines", "exchanges") | {"axis_index"}
 MAPPINGS = frozenset({"shard_map", "smap", "pmap", "typed_shard_map", "filter_pmap"})
 _SPECS = frozenset({"P", "PartitionSpec"})
 _AXIS_SIZE = 2

@@ -16,10 +16,11 @@ from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Spec
 from shardlint.evaluation.recording import Recorded, Recorder, Where
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.trees import flatten, paths_of
 
-_COLLECTIVES = frozenset({"psum", "pmean", "pmax", "pmin", "psum_scatter", "all_gather", "all_to_all", "ppermute"})
+_COLLECTIVES = collectives("combines", "exchanges")
 
 
 @dataclass(frozen=True)

@@ -47,27 +47,35 @@ _REFLECTED = {name.replace("__", "__r", 1): op for name, op in _BINARY.items()}
 _ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
 _SIZES = frozenset({"shape", "ndim", "size"})
 
-# Where JAX's private modules are public.
+# Where JAX's private modules are public: below the public one, or in modules of other names below it.
 _PUBLIC = (
     ("jax._src.nn.functions.", "jax.nn."),
-    ("jax._src.nn.initializers.", "jax.nn.initializers."),
-    ("jax._src.scipy.special.", "jax.scipy.special."),
+    ("jax._src.nn.", "jax.nn."),
+    ("jax._src.scipy.", "jax.scipy."),
+    ("jax._src.ops.scatter.", "jax.ops."),
     ("jax._src.ops.special.", "jax.nn."),
+    ("jax._src.image.", "jax.image."),
+    ("jax._src.random.", "jax.random."),
     ("jax._src.numpy.", "jax.numpy."),
     ("jax._src.lax.", "jax.lax."),
     ("einops.", "einops."),
 )
+#: Libraries whose own types say enough.
+_PYTHON = ("numpy.", "builtins.", "math.")
 
 
 @lru_cache(maxsize=4096)
 def public_name(fullname: str) -> str | None:
     """The name under which a function has a model, None where it has none."""
     if ops.find_model(fullname) is not None:
-        return fullname if fullname.startswith(("jax.", "einops.")) else None
+        return None if fullname.startswith(_PYTHON) else fullname
+    last = fullname.rpartition(".")[2]
     for private, public in _PUBLIC:
-        candidate = public + fullname.rpartition(".")[2]
-        if fullname.startswith(private) and ops.find_model(candidate) is not None:
-            return candidate
+        if not fullname.startswith(private):
+            continue
+        for candidate in (public + fullname.removeprefix(private), public + last):
+            if ops.find_model(candidate) is not None:
+                return candidate
     return None
 
 

@@ -6,7 +6,7 @@ and raise ``OpError`` for a certain mismatch. Whatever is not known gives someth
 
 from __future__ import annotations
 
-from shardlint.ops import (
+from shardlint.ops import (  # noqa: F401 - each registers its models
     contraction,
     creation,
     dimensions,
@@ -53,10 +53,3 @@ from shardlint.ops.registry import OpContext as OpContext
 from shardlint.ops.registry import OpError as OpError
 from shardlint.ops.registry import apply as apply
 from shardlint.ops.registry import find_model as find_model
-
-# importing a family registers its models
-_FAMILIES = (
-    contraction, creation, dimensions, einops, einops_packing, elementwise, fft, gathering, images, indexing,
-    initializers, joining, lax, lax_slicing, linalg, matrices, nn, numpy_random, ordering, permuting, placement,
-    queries, random, reductions, repeating, reshape, segments, sliding, special, splitting, statistics, trees,
-)  # fmt: skip

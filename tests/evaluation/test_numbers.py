@@ -11,8 +11,8 @@ from shardlint.evaluation import guards, meshes, modules
 from shardlint.evaluation.errors import NotEvaluable
 from shardtypes.semantics.array import NotConcrete
 from shardtypes.semantics.primitive import evaluation
-from shardtypes.semantics.trees import flatten
 from tests.evaluation.changes import CHANGES, PROGRAMS, source
+from tests.evaluation.running import evaluated
 from tests.support import run_python
 
 UNDER_JAX = """
@@ -28,16 +28,6 @@ for text, answer in zip(texts, answers):
     spec.loader.exec_module(module)
     np.savez(answer, *[np.asarray(leaf) for leaf in jax.tree.leaves(module.main())])
 """
-
-
-def evaluated(text: str) -> list[np.ndarray]:
-    """The leaves of what ``main()`` of a program gives, as it is evaluated here."""
-    world = modules.World(lambda name, importer: ("program", "program.py", text) if name == "program" else None)
-    with evaluation(), meshes.on_machine(meshes.Machine(8)), guards.running(guards.Run(400_000)):
-        module = world.module("program")
-        assert module is not None
-        result = module.names["main"]()
-    return [np.asarray(leaf.numbers() if hasattr(leaf, "numbers") else leaf) for leaf in flatten(result)[0]]
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -95,3 +97,16 @@ def test_what_a_lowering_does_not_cover_is_said() -> None:
         for name, arguments in BEYOND.items():
             with pytest.raises(Unsupported, match=r"\w+ \w+"):
                 LOWERINGS[name](*arguments)
+
+
+def _compare(names: list[str]) -> None:
+    """Hold the calls of these functions alone against JAX's."""
+    for name in names:
+        calls = [call for call in CALLS if call.name == name]
+        for call, truth in zip(calls, in_jax(calls), strict=True):
+            assert_same(call, here(call), truth)
+        print(f"{name}: {len(calls)} calls give what JAX gives")
+
+
+if __name__ == "__main__":  # python -m tests.semantics.test_lowerings jax.numpy.sin
+    _compare(sys.argv[1:])

@@ -7,7 +7,7 @@ operands make of each other; the other modules hold the models of families of fu
 
 from __future__ import annotations
 
-from shardlint.ops.sharding import (
+from shardlint.ops.sharding import (  # noqa: F401 - each registers its models
     combining,
     contraction,
     convolving,
@@ -24,9 +24,3 @@ from shardlint.ops.sharding import (
 from shardlint.ops.sharding.base import ShardingError as ShardingError
 from shardlint.ops.sharding.base import apply as apply
 from shardlint.ops.sharding.view import View as View
-
-# importing a family registers its models
-_FAMILIES = (
-    combining, contraction, convolving, elementwise, explicit, explicit_models, explicit_parts, indexing, matrices,
-    reductions, structure, updating,
-)  # fmt: skip

@@ -176,57 +176,80 @@ def _taint(axis: str, operands: Sequence[ArrayValue], states: Sequence[str]) -> 
     return "sharded"
 
 
+Outcome: TypeAlias = "tuple[str, frozenset[str]]"
+"""State and marks over one axis."""
+_UNCLEAR: Outcome = ("unclear", frozenset())
+
+
 def _awaited(
     op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], states: Sequence[str], partial: list[ArrayValue]
-) -> tuple[str, frozenset[str]]:
+) -> Outcome:
+    """What becomes of partial sums; raises ShardingError where they are used as if they were complete."""
     refined = [marks(o, axis) for o in partial]
-    first = refined[0]
     others = [o for o, s in zip(operands, states, strict=True) if s != "pending" and ZERO not in o.marks]
-    own = any("scattered" in one for one in refined)
-    mixed = {s for s in states if s != "pending"}
-    if kind == "linear":
-        return "pending", first
-    if kind == "add":
-        if not mixed <= {"replicated"}:
-            return "unclear", frozenset()
-        same = all(("mean" in one) == ("mean" in first) for one in refined)
-        if not same:
-            return "unclear", frozenset()
-        every = frozenset.union(*refined)
-        if not all("lone" in one for one in refined) or len(partial) > 1 or others:
-            every -= {"lone"}
-        if others and "mean" not in first:
-            plain = all(not o.constant and not SCALES & o.marks for o in others)
-            every |= {"offset", "biased"} if plain else {"offset"}
-        return "pending", every
-    if kind == "multiply":
-        if len(partial) > 1:
-            if own or all("lone" in one for one in refined):
-                return "unclear", frozenset()
+    match kind:
+        case "linear":
+            return "pending", refined[0]
+        case "add":
+            return _added(states, refined, others)
+        case "multiply" if len(partial) > 1:
+            if any("scattered" in one for one in refined) or all("lone" in one for one in refined):
+                return _UNCLEAR
             raise used(op, axis, partial, [f"two partial sums over {axis!r}"])
-        if mixed <= {"replicated"}:
-            return "pending", first
-        return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
-    if kind == "divide":
-        if states[-1] == "pending":
+        case "multiply":
+            return _scaled(states, refined[0])
+        case "divide" if states[-1] == "pending":
             if states[0] in ("pending", "varying"):
                 return "varying", frozenset()  # an average of each device's own
-            if own:
-                return "unclear", frozenset()
+            if any("scattered" in one for one in refined):
+                return _UNCLEAR
             raise used(op, axis, partial)
-        if mixed <= {"replicated"}:
-            return "pending", first
-        return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
+        case "divide":
+            return _scaled(states, refined[0])
+    bent = _bent(kind, states, refined, others)
+    if bent is None:
+        raise used(op, axis, partial)
+    return bent
+
+
+def _added(states: Sequence[str], refined: Sequence[frozenset[str]], others: Sequence[ArrayValue]) -> Outcome:
+    """Partial sums plus one another, and plus other values, which then count once a device."""
+    if not set(states) <= {"pending", "replicated"}:
+        return _UNCLEAR
+    is_mean = "mean" in refined[0]
+    if any(("mean" in one) != is_mean for one in refined):
+        return _UNCLEAR
+    every = frozenset.union(*refined)
+    if others or len(refined) > 1 or "lone" not in refined[0]:
+        every -= {"lone"}
+    if others and not is_mean:
+        plain = all(not o.constant and not SCALES & o.marks for o in others)
+        every |= {"offset", "biased"} if plain else {"offset"}
+    return "pending", every
+
+
+def _scaled(states: Sequence[str], first: frozenset[str]) -> Outcome:
+    """A partial sum times or by another value: a partial sum still, if that is the same on all devices."""
+    mixed = set(states) - {"pending"}
+    if mixed <= {"replicated"}:
+        return "pending", first
+    return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
+
+
+def _bent(
+    kind: Kind, states: Sequence[str], refined: Sequence[frozenset[str]], others: Sequence[ArrayValue]
+) -> Outcome | None:
+    """A function that is not linear, of partial sums; None where that is certainly a mistake."""
     lone = all("lone" in one for one in refined)
     if kind == "zero" and lone and not others:
-        return "pending", first
-    if own or kind in ("choose", "test"):
-        if own or lone or kind == "test" or any("reduction" in one for one in refined):
-            asks = kind == "test" and not (own or lone)
-            return ("varying" if "sharded" not in states else "unclear"), frozenset({"local"} if asks else ())
-    if lone and others:
-        return "unclear", frozenset()
-    raise used(op, axis, partial)
+        return "pending", refined[0]
+    own = any("scattered" in one for one in refined)
+    tests = kind == "test"
+    chooses = tests or (kind == "choose" and (lone or any("reduction" in one for one in refined)))
+    if own or chooses:
+        asks = tests and not (own or lone)
+        return ("varying" if "sharded" not in states else "unclear"), frozenset({"local"} if asks else ())
+    return _UNCLEAR if lone and others else None
 
 
 def used(op: Op, axis: str, partial: Sequence[ArrayValue], values: Sequence[str] = ()) -> ShardingError:

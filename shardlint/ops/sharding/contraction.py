@@ -30,38 +30,60 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
     """
     if out.dims is None or len(out.dims) != len(output):
         return unknown(out)
-    found: dict[str, tuple[int, Dimension]] = {}
-    for number, (operand, letters) in enumerate(zip(operands, inputs, strict=True)):
-        if operand.dims is None or len(operand.dims) != len(letters):
-            return unknown(out)
-        for dim, letter in zip(operand.dims, letters, strict=True):
-            before = found.get(letter)
-            if before is None or before[1].size == ONE or (before[1].axes == () and dim.axes):
-                found[letter] = (number, dim)
-            elif dim.axes and before[1].axes and dim.axes != before[1].axes and dim.size != ONE:
-                code = "ST309" if letter in output else "ST310"
-                raise clash(op, operands[before[0]], operand, code)
-            elif dim.axes is None and dim.size != ONE:
-                found[letter] = (number, dim)
+    found = _dimensions(op, operands, inputs, output)
+    if found is None:
+        return unknown(out)
     axes: list[Axes] = [found[letter][1].axes if letter in found else () for letter in output]
     summed = [letter for letter in found if letter not in output]
     if any(found[letter][1].axes is None for letter in summed):
         return unknown(out)
-    split = [axis for letter in summed for axis in found[letter][1].axes or ()]
     for operand, letters in zip(operands, inputs, strict=True):
         if HOT in operand.marks and letters and letters[-1] in summed:
             _check_hot(op, operand, found[letters[-1]][1])
     if summed:
         _beyond_repair(op, operands, {axis for _, dim in found.values() for axis in dim.axes or ()})
     result = combined(op, out, axes, "multiply" if len(operands) > 1 else "linear", operands)
-    pending, varying, unclear = set(result.pending or ()), set(result.varying), result.unclear
+    split = [axis for letter in summed for axis in found[letter][1].axes or ()]
+    return _summed_over(op, result, operands, split)
+
+
+def _dimensions(
+    op: Op, operands: Sequence[ArrayValue], inputs: Letters, output: Sequence[str]
+) -> dict[str, tuple[int, Dimension]] | None:
+    """For each letter the dimension that tells most, and the number of its operand; None where ranks are not known.
+
+    Raises ShardingError where one letter is split over different axes.
+    """
+    found: dict[str, tuple[int, Dimension]] = {}
+    for number, (operand, letters) in enumerate(zip(operands, inputs, strict=True)):
+        if operand.dims is None or len(operand.dims) != len(letters):
+            return None
+        for dim, letter in zip(operand.dims, letters, strict=True):
+            before = found.get(letter)
+            if before is None or before[1].size == ONE or (before[1].axes == () and dim.axes):
+                found[letter] = (number, dim)
+            elif dim.size == ONE:
+                continue
+            elif dim.axes is None:
+                found[letter] = (number, dim)
+            elif dim.axes and before[1].axes and dim.axes != before[1].axes:
+                code = "ST309" if letter in output else "ST310"
+                raise clash(op, operands[before[0]], operand, code)
+    return found
+
+
+def _summed_over(op: Op, result: ArrayValue, operands: Sequence[ArrayValue], split: Sequence[str]) -> ArrayValue:
+    """The result of contracting dimensions that are split over these axes: what each device has is a partial sum."""
+    pending = set(result.pending or ())
+    varying = set(result.varying)
+    unclear = result.unclear
     notes = list(result.notes)
     for axis in split:
         varying.discard(axis)
-        sound = [o for o in operands if any(axis in (dim.axes or ()) for dim in o.dims or ())]
-        if axis in unclear or out.dtype == "bool" or any(axis in o.unclear for o in operands):  # no sum of bools
+        is_bool = result.dtype == "bool"  # there is no sum of bools
+        if is_bool or axis in unclear or any(axis in o.unclear for o in operands):
             unclear = unclear.plus([axis])
-        elif all(clean(o, axis) for o in sound) and not any(axis in o.varying for o in operands):
+        elif _sums_up(operands, axis):
             pending.add(axis)
         else:
             varying.add(axis)
@@ -71,6 +93,14 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
         result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=kept,
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _sums_up(operands: Sequence[ArrayValue], axis: str) -> bool:
+    """Whether the devices' results along the axis add up to that of one device."""
+    if any(axis in operand.varying for operand in operands):
+        return False
+    sharded = [o for o in operands if any(axis in (dim.axes or ()) for dim in o.dims or ())]
+    return all(clean(operand, axis) for operand in sharded)
 
 
 def _check_hot(op: Op, rows: ArrayValue, dim: Dimension) -> None:

@@ -6,18 +6,33 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import DeviceCount
 from shardtypes.semantics.lowerings.convert import asarray, axis_of
 from shardtypes.semantics.lowerings.operators import divide
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.registry import Lowering, Unsupported, lowering
 from shardtypes.semantics.primitives import collectives as p
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.simulated import Axis
 
-_LAX = "jax.lax"
+_F = TypeVar("_F", bound=Lowering)
+Kind: TypeAlias = Literal["combines", "exchanges", "asks", "casts"]
+"""What devices do in a collective: they combine what they hold to one value, which all get; they give each other parts;
+each asks where it is; or only the type changes."""
+_kinds: dict[str, Kind] = {}
+
+
+def collective(name: str, kind: Kind) -> Callable[[_F], _F]:
+    """Register the decorated function as the lowering of a collective of ``jax.lax``."""
+    _kinds[name] = kind
+    return lowering(f"jax.lax.{name}")
+
+
+def collectives(*kinds: Kind) -> frozenset[str]:
+    """The names of the collectives of these kinds."""
+    return frozenset(name for name, kind in _kinds.items() if kind in kinds)
 
 
 class UnboundAxis(NameError):
@@ -97,26 +112,27 @@ def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
     return function
 
 
-psum = lowering(f"{_LAX}.psum")(_reduction(p.psum))
-pmax = lowering(f"{_LAX}.pmax")(_reduction(p.pmax))
-pmin = lowering(f"{_LAX}.pmin")(_reduction(p.pmin))
+psum = collective("psum", "combines")(_reduction(p.psum))
+pmax = collective("pmax", "combines")(_reduction(p.pmax))
+pmin = collective("pmin", "combines")(_reduction(p.pmin))
 
 
-@lowering(f"{_LAX}.pmean")
+@collective("pmean", "combines")
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     count = size_of(axis_name) if axis_index_groups is None else len(axis_index_groups[0])
     total = psum(_mapped(x, lambda leaf: leaf), axis_name, axis_index_groups=axis_index_groups)
     return _mapped(total, lambda leaf: divide(leaf, count))
 
 
-@lowering(f"{_LAX}.pvary", f"{_LAX}.pcast")
+@collective("pvary", "casts")
+@collective("pcast", "casts")
 def pvary(x: Any, axis_name: Any, **options: Any) -> Any:
     if options.get("to") not in (None, "varying"):
         raise Unsupported("a cast to another kind of variance")
     return _mapped(x, lambda leaf: p.pvary(leaf, axes=axes_named(axis_name)))
 
 
-@lowering(f"{_LAX}.all_gather")
+@collective("all_gather", "exchanges")
 def all_gather(
     x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, **options: Any
 ) -> Any:
@@ -129,7 +145,7 @@ def all_gather(
     return _mapped(x, gather)
 
 
-@lowering(f"{_LAX}.psum_scatter")
+@collective("psum_scatter", "exchanges")
 def psum_scatter(
     x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
@@ -142,7 +158,7 @@ def psum_scatter(
     return _mapped(x, scatter)
 
 
-@lowering(f"{_LAX}.all_to_all")
+@collective("all_to_all", "exchanges")
 def all_to_all(
     x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
@@ -163,22 +179,22 @@ def all_to_all(
     return _mapped(x, exchange)
 
 
-@lowering(f"{_LAX}.ppermute")
+@collective("ppermute", "exchanges")
 def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
     pairs = tuple((int(source), int(target)) for source, target in perm)
     return _mapped(x, lambda leaf: p.ppermute(leaf, axes=axes_named(axis_name), perm=pairs))
 
 
-@lowering(f"{_LAX}.pshuffle")
+@collective("pshuffle", "exchanges")
 def pshuffle(x: Any, axis_name: Any, perm: Any) -> Any:
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
 
 
-@lowering(f"{_LAX}.axis_index")
+@collective("axis_index", "asks")
 def axis_index(axis_name: Any) -> Array:
     return p.index_of(axes_named(axis_name), bound().checked)
 
 
-@lowering(f"{_LAX}.axis_size")
+@collective("axis_size", "asks")
 def axis_size(axis_name: Any) -> int:
     return size_of(axis_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_COLLECTIVE = "needs devices: tests/evaluation runs it on eight of them"
+_COLLECTIVE = "needs devices: test_collectives.py runs it on four of them"
 _PLACEMENT = "gives what it is given; its arguments are meshes or devices"
 _INITIALIZER = "gives a function; tests/evaluation calls those that programs use"
 _REMOVED = "no longer in JAX, or not yet in its oldest release that is tested"
