@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_ALLOWED_MODULES = frozenset({"shardlint.ir", "shardlint.outline", "shardtypes.lang.diagnostics"})
+_ALLOWED_MODULES = frozenset({"shardlint.changes", "shardlint.ir", "shardlint.outline", "shardtypes.lang.diagnostics"})
 _ALLOWED = frozenset({("builtins", "complex"), ("builtins", "Ellipsis"), ("builtins", "ellipsis")})
 
 _HERE = Path(__file__).parent

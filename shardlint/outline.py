@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlint import ir
+from shardlint.changes import Changes, changes
 from shardlint.walking import walk
 from shardtypes.lang.frozen import frozen
 
@@ -45,7 +46,8 @@ class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of
     ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned, ``maps_functions``
-    one of ``MAPPINGS``. ``imports`` are the names of what it imports, with dots before."""
+    one of ``MAPPINGS``. ``imports`` are the names of what it imports, with dots before. ``changes`` is what it
+    changes of modules, itself and others."""
 
     classes: tuple[ClassOutline, ...] = ()
     written: tuple[str, ...] = ()
@@ -55,6 +57,7 @@ class Outline:
     switches_axes: bool = False
     maps_functions: bool = False
     imports: frozenset[str] = frozenset()
+    changes: Changes = Changes()
 
 
 _TELLING: frozenset[type[ir.Node]] = frozenset(
@@ -103,7 +106,7 @@ def outline(module: ir.Module) -> Outline:
                 pass
     return Outline(
         tuple(classes), tuple(sorted(written)), any_written, tuple(sorted(registered)), gives_rules, switches_axes,
-        maps_functions, frozenset(imports),
+        maps_functions, frozenset(imports), changes(module.body),
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from shardlint import ir
-from shardlint.changes import changed_by_functions
 from shardlint.made_axes import MadeAxes
 from shardlint.outline import Outline, outline
 from shardtypes.lang.frozen import frozen
@@ -17,9 +16,9 @@ T = TypeVar("T")
 Fact: TypeAlias = tuple[str, str]
 """Something that can be asked of a project: what kind of thing, and about which name."""
 #: Notes on a whole project: what it does with its classes, the lists of logical rules that it puts in force, and what
-#: its modules call of others in code that is mapped over devices, the axes that they make, and the functions that they
-#: run with other axis types.
-CLASSES, RULES, MAPPED, AXES, SWITCHED = "classes", "rules", "mapped", "axes", "switched"
+#: its modules call of others in code that is mapped over devices, the axes that they make, the functions that they
+#: run with other axis types, and what they change of modules.
+CLASSES, RULES, MAPPED, AXES, SWITCHED, CHANGES = "classes", "rules", "mapped", "axes", "switched", "changes"
 
 
 @frozen
@@ -97,7 +96,6 @@ class Project:
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)
     _globals: dict[str, frozenset[str]] = field(default_factory=dict)
-    _changed: dict[str, frozenset[str]] = field(default_factory=dict)
     _recorded: _Recorded = field(init=False)
 
     def __post_init__(self) -> None:
@@ -176,12 +174,10 @@ class Project:
             known = self._globals[module] = frozenset(name for node in declared for name in node.names)
         return known
 
-    def changed_by_functions(self, module: str) -> frozenset[str]:
-        """Names of a module whose lists, dicts and sets some function of it changes."""
-        known = self._changed.get(module)
-        if known is None:
-            known = self._changed[module] = changed_by_functions(self.modules[module].body)
-        return known
+    def source(self, module: str, text: str) -> str:
+        """The module that an import statement of ``module`` means by a name, dots before it where it is relative."""
+        name = text.lstrip(".")
+        return self._linked(module, self._absolute(module, ir.ImportFrom(-1, name, len(text) - len(name), None)))
 
     def _lookup(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:
         if (module, name) in seen:

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from shardlint.axis_switches import switched
 from shardlint.cache import Cache, digest
+from shardlint.changed_modules import changed_modules
 from shardlint.config import Config
 from shardlint.found import Found
-from shardlint.project import AXES, CLASSES, MAPPED, RULES, SWITCHED, Fact, Project
+from shardlint.project import AXES, CHANGES, CLASSES, MAPPED, RULES, SWITCHED, Fact, Project
 from shardlint.sources import Source
 
 
@@ -70,6 +71,10 @@ class Earlier:
             if self._project.fact("some outline", "switches_axes") == "False":
                 return "()"
             return repr(sorted(switched(self._project)))
+        if name == CHANGES:
+            return repr(
+                sorted((where, sorted(names.items())) for where, names in changed_modules(self._project).items())
+            )
         if name == AXES:
             return self._project.made_axes().key
         raise LookupError(f"{name!r} is no note of a project")

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from shardlint import ir, ops
+from shardlint.changed_modules import Changed, changed_modules
 from shardlint.engine import annotations as reading
 from shardlint.engine import calls, classes, expressions, mutation, statements
 from shardlint.engine.class_index import ClassIndex
-from shardlint.engine.containers import CHANGED
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_operands
 from shardlint.engine.sharding.collectives import COLLECTIVES
@@ -24,17 +24,14 @@ from shardlint.made_axes import MadeAxes
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
 from shardlint.ops.sharding.explicit import configured, explicit_axes
-from shardlint.project import AXES, CLASSES, Definition, External, ModuleRef, Project, canonical
+from shardlint.project import AXES, CHANGES, CLASSES, Definition, External, ModuleRef, Project, canonical
 from shardlint.values import (
     ArrayValue,
     ClassValue,
-    CollectionValue,
-    DictValue,
     ExternalValue,
     FunctionValue,
     MeshValue,
     ModuleValue,
-    SequenceValue,
     Unknown,
     Value,
 )
@@ -259,15 +256,21 @@ class Interpreter:
                 mutation.forgotten(self, frame)
                 for name in self.project.assigned_by_functions(module):
                     frame.variables[name] = Unknown("assigned by a function")
-                for name in self.project.changed_by_functions(module):
-                    if isinstance(frame.variables.get(name), (SequenceValue, DictValue, CollectionValue)):
-                        frame.variables[name] = CHANGED
+                for name, is_set in self.changes.get(module, {}).items():
+                    mutation.changed_at_any_time(self, frame, name, is_set)
+                if not self.project.complete:
+                    mutation.unfilled(self, frame)
         return frame
 
     @property
     def classes(self) -> ClassIndex:
         """What the project does with its classes."""
         return self.project.note(CLASSES, lambda: ClassIndex(self.project.own_outlines()))
+
+    @property
+    def changes(self) -> Changed:
+        """What the project changes of its modules when they have run."""
+        return self.project.note(CHANGES, lambda: changed_modules(self.project), meanwhile={})
 
     def on_other_mesh(self, axis: str) -> bool:
         """Whether code of the project makes an axis that the configured mesh has not."""

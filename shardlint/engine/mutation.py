@@ -214,6 +214,29 @@ def forgotten(it: Interpreter, frame: Frame) -> None:
     changes.made(frame)
 
 
+def changed_at_any_time(it: Interpreter, frame: Frame, name: str, is_set: bool) -> None:
+    """What a name of a module holds may be changed, or be something else altogether, whenever it is looked at."""
+    held = frame.variables.get(name)
+    if held is not None and is_set:
+        frame.variables[name] = Unknown("set from elsewhere")
+    elif isinstance(held, (SequenceValue, DictValue, CollectionValue)):
+        changes = _Changes(it)
+        for one in objects(held).values():
+            changes.add(one, CHANGED)
+        changes.made(frame)
+        if not (isinstance(held, SequenceValue) and held.kind == "tuple"):
+            frame.variables[name] = CHANGED
+
+
+def unfilled(it: Interpreter, frame: Frame) -> None:
+    """What a module leaves empty is there for others to fill, which are not all known."""
+    changes = _Changes(it)
+    for held in objects(*frame.variables.values()).values():
+        if isinstance(held, (SequenceValue, DictValue)) and not held.items:
+            changes.add(held, CHANGED)
+    changes.made(frame)
+
+
 def open_to_change(it: Interpreter, frame: Frame, values: Sequence[Value]) -> None:
     """Code that is not followed may change anything in these values, and in what the frame holds."""
     values = [*frame.variables.values(), *values]

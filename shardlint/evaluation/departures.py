@@ -206,7 +206,7 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
         if program.allowance.is_spent:
             return TOO_MANY_STEPS
         outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
-        if {name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)} != {axis}:
+        if not _is_changed_alone(axis, declared, outcome):
             continue
         difference = first_difference(declared, outcome)
         if not outcome.regions:
@@ -218,6 +218,13 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
         else:
             resized = resized or _Other(setting, outcome, True, is_resized=True)
     return resized or reason
+
+
+def _is_changed_alone(axis: str, declared: Outcome, outcome: Outcome) -> bool:
+    """Whether an axis has another size in a run, and no other one has but those that are the same devices."""
+    changed = {name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)}
+    same = declared.machine.pmapped if axis in declared.machine.pmapped else frozenset()
+    return axis in changed and changed <= {axis, *same}
 
 
 def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
@@ -273,6 +280,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
         return None
     number, difference = found
     region = many.regions[number]
+    if axis in many.machine.pmapped and axis not in region.split:
+        return None  # it is said of the axis that goes by another name there
     leaf, twin = _result(region, difference), _result(few.regions[number], difference)
     if leaf is None or twin is None:
         return "its results are no arrays"

@@ -153,6 +153,7 @@ def pmap(
             raise NotEvaluable("pmap over more devices than there are")
         axis = (axis_name or meshes.UNNAMED, size)
         meshes.machine().made.append(Mesh((size,), (axis[0],)))
+        meshes.machine().pmapped.add(axis[0])
         inner = [
             arg if i in static else _entered(arg, one, axis)
             for i, (arg, one) in enumerate(zip(args, axes, strict=True))

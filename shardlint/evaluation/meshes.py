@@ -30,6 +30,8 @@ class Machine:
     devices: int = 8
     made: list[Mesh] = field(default_factory=list, compare=False)
     """The meshes that were made; their sizes know where they are written, if they are."""
+    pmapped: set[str] = field(default_factory=set, compare=False)
+    """The axes of ``pmap``: all of them are the devices of the machine."""
 
 
 _machine: ContextVar[Machine] = ContextVar("shardlint_machine", default=Machine())  # noqa: B039 - frozen

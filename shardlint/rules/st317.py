@@ -8,7 +8,8 @@ class ReplicatedState(Rule):
     ## What it does
 
     Reports `out_shardings` that replicate the state of an optimizer while they shard the parameters that it belongs
-    to. It covers optimizers of optax whose state holds arrays of the parameters' shapes, such as `adamw`.
+    to, or while these lie sharded as they are given. It covers optimizers of optax whose state holds arrays of the
+    parameters' shapes, such as `adamw`.
 
     ## Why is this bad
 

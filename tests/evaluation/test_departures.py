@@ -269,6 +269,75 @@ def test_pmap_with_another_reduction_is_not(reduction: str, text: str) -> None:
     assert text in departure_text(departure)
 
 
+SEVERAL = """
+import functools
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+tx = optax.adam(0.1)
+
+
+def loss_of(w, x, y):
+    return ((x @ w - y) ** 2).mean()
+
+
+@functools.partial(jax.pmap, axis_name="batch")
+def step(w, state, x, y):
+    g = jax.grad(loss_of)(w, x, y)
+    {reduction}
+    updates, state = tx.update(g, state, w)
+    return optax.apply_updates(w, updates), state
+
+
+@functools.partial(jax.pmap, axis_name="examples")
+def evaluate(w, x, y):
+    return {evaluation}
+
+
+def main():
+    n = jax.local_device_count()
+    x = jax.random.normal(jax.random.key(0), (16, 4))
+    y = x[:, :3]
+    w = jnp.broadcast_to(jnp.ones((4, 3)), (n, 4, 3))
+    state = jax.pmap(tx.init)(w)
+    for _ in range(2):
+        w, state = step(w, state, x.reshape(n, -1, 4), y.reshape(n, -1, 3))
+    return w[0], evaluate(w, x.reshape(n, -1, 4), y.reshape(n, -1, 3))[0]
+
+
+if __name__ == "__main__":
+    main()
+"""
+AVERAGED = 'g = lax.pmean(g, "batch")'
+
+
+def test_pmaps_of_several_names_are_the_same_devices() -> None:
+    """One that has no name as well: they change together, and what is right agrees."""
+    text = SEVERAL.format(reduction=AVERAGED, evaluation='lax.pmean(loss_of(w, x, y), "examples")')
+    found = judged(text)
+    assert found.departures == ()
+    assert found.compared == ("the devices of pmap", "batch", "examples")
+
+
+@pytest.mark.parametrize(
+    ("reduction", "evaluation", "axis"),
+    [
+        ("pass", 'lax.pmean(loss_of(w, x, y), "examples")', "batch"),
+        ('g = lax.psum(g, "batch")', 'lax.pmean(loss_of(w, x, y), "examples")', "batch"),
+        (AVERAGED, 'lax.psum(loss_of(w, x, y), "examples")', "examples"),
+    ],
+)
+def test_what_is_wrong_in_one_of_several_pmaps_is_said_of_its_own_axis(
+    reduction: str, evaluation: str, axis: str
+) -> None:
+    """And once."""
+    departures = judged(SEVERAL.format(reduction=reduction, evaluation=evaluation)).departures
+    assert [one.axis for one in departures] == [axis]
+
+
 AUGMENTED = """
 import functools
 

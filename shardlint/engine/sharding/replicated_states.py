@@ -59,17 +59,24 @@ def _children(value: Value) -> Iterator[tuple[str, Value]]:
 
 
 def _spec_of_parameters(parameters: Value, value: Value, shardings: Value) -> SpecValue | None:
-    """A spec that shards one of these parameters, if all of them are among the results."""
+    """A spec that shards one of these parameters, if all of them are among the results, or lie where it is known."""
     results = [(array, spec_of(one)) for array, one, _ in checks.pairs(value, shardings, "")]
     specs: list[SpecValue] = []
     for wanted, _ in checks.arrays(parameters, ""):
         place = next((index for index, (array, _) in enumerate(results) if _is_alike(array, wanted)), None)
-        if place is None:
+        spec = _own_spec(wanted) if place is None else results.pop(place)[1]
+        if spec is None and place is None:
             return None
-        _, spec = results.pop(place)
         if spec is not None and any(spec.entries or ()):
             specs.append(spec)
     return specs[0] if specs else None
+
+
+def _own_spec(array: ArrayValue) -> SpecValue | None:
+    """How an array is sharded that a function is given; None where that is not known of each of its dimensions, or
+    where it is not sharded at all as far as is known."""
+    axes = [dim.axes for dim in array.dims or ()]
+    return SpecValue(tuple(axes)) if None not in axes and any(axes) else None
 
 
 def _is_alike(one: ArrayValue, other: ArrayValue) -> bool:
