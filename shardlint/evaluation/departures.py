@@ -291,12 +291,9 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
-    if culprit.takes_blocks:
-        return "each device takes a block of its own"
-    if culprit.scales:
-        return "it multiplies by a number of devices"
-    if isinstance(difference, Resized) and not culprit.adds_shards(axis):
-        return difference.reason
+    reason = _reason_to_differ(culprit, difference, axis)
+    if reason is not None:
+        return reason
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
     if _is_meant(program, declared, other, axis) or (is_factor and _is_undone(program, other, axis, leaf)):
         return None
@@ -312,6 +309,17 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     differing = differing_results(region, few.regions[number]) or frozenset()
     evidence = Evidence(program, other.setting, number, differing, trace, leaf.sources)
     return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike, evidence)
+
+
+def _reason_to_differ(culprit: Culprit, difference: Difference | Resized, axis: str) -> str | None:
+    """Why results may differ on purpose where this expression is the first to differ; None if nothing tells so."""
+    if culprit.takes_blocks:
+        return "each device takes a block of its own"
+    if culprit.scales:
+        return "it multiplies by a number of devices"
+    if isinstance(difference, Resized) and not culprit.adds_shards(axis):
+        return difference.reason
+    return None
 
 
 def _axes_of_result(region: Region, difference: Difference | Resized) -> frozenset[str]:
