@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -177,18 +177,43 @@ def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -
     """``function(*args, **kwargs)``."""
     given = (*args, *kwargs.values())
     run = _run.get()
-    called = function
-    if run is not None and run.changes:
-        change = run.changes.get(Where(path, place))
-        called = function if change is None else change.function(function)
+    where = Where(path, place)
+    called = function if run is None or not run.changes else _changed(run, where, function)
     try:
-        value = called(*args, **kwargs)
+        with _noted_call(run, where, function, args, kwargs):
+            value = called(*args, **kwargs)
     except SizesDiffer as error:
         _blame(error, given)
         raise
     if getattr(value, "where", MARK) is None:  # a PartitionSpec that was made here
-        value.where = Where(path, place)
+        value.where = where
     return note(path, place, function, value, given)
+
+
+def _changed(run: Run, where: Where, function: Any) -> Any:
+    """The function to call there instead of one, or itself: a change is of the call, or of whoever calls it."""
+    change = run.changes.get(where)
+    code = getattr(function, "__code__", None)
+    if change is None and code is not None:
+        change = run.changes.get(Where.of_definition(code))
+    return function if change is None else change.function(function)
+
+
+def _noted_call(
+    run: Run | None, where: Where, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> AbstractContextManager[None]:
+    """Remember in the block that a function of the program is called there."""
+    code = getattr(function, "__code__", None)
+    if run is None or run.recorder is None or code is None:
+        return nullcontext()
+    run.recorder.note_parameters(code, args, kwargs)
+    return run.recorder.called(where)
+
+
+def mapped_call() -> AbstractContextManager[None]:
+    """In the block a mapped function runs."""
+    run = _run.get()
+    return nullcontext() if run is None or run.recorder is None else run.recorder.called(None)
 
 
 def item(path: str, place: Place, value: Any) -> Any:
@@ -216,8 +241,8 @@ def note_argument(function: Any, value: Any, spec: Where | None = None) -> Any:
     code = getattr(function, "__code__", None)
     if run is None or run.recorder is None or code is None:
         return value
-    line = code.co_firstlineno
-    noted = run.recorder.note(code.co_filename, (line, 0, line, 0), function, value)
+    where = Where.of_definition(code)
+    noted = run.recorder.note(where.path, where.place, function, value)
     if spec is not None and isinstance(noted, Array):
         run.recorder.specs.update(dict.fromkeys(noted.sources, spec))
     return noted
@@ -229,8 +254,7 @@ def note_rule(rule: Any, cotangents: Any) -> Any:
     code = getattr(rule, "__code__", None)
     if run is None or run.recorder is None or code is None:
         return cotangents
-    line = code.co_firstlineno
-    where = Where(code.co_filename, (line, 0, line, 0), backward=True)
+    where = Where.of_definition(code, backward=True)
     change = run.changes.get(where)
     if change is not None:
         cotangents = change.value(cotangents)

@@ -10,7 +10,7 @@ from typing import Any
 
 from shardlint.evaluation import meshes, refusals, unmade
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import note_argument, tick
+from shardlint.evaluation.guards import mapped_call, note_argument, tick
 from shardlint.evaluation.meshes import Mesh, Spec
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
@@ -160,7 +160,7 @@ def pmap(
         ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
         inner = [note_argument(fun, arg) for arg in inner]
-        with binding({axis[0]: axis}), refusals.mapped_by(fun):
+        with binding({axis[0]: axis}), refusals.mapped_by(fun), mapped_call():
             result = fun(*inner, **given)
         found = _left(result, out_axes, axis)
         for observer in observers:
@@ -309,7 +309,7 @@ def shard_map(
             note_argument(f, leaf, None if one is None else _spec(one).where)
             for leaf, one in zip(entering, specs, strict=True)
         ]
-        with binding(axes, checked):
+        with binding(axes, checked), mapped_call():
             result = f(*unflatten(structure, inner))
         wanted = spread_prefix(out_specs, result, _is_spec)
         results, made = flatten(result)

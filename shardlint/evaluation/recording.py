@@ -4,8 +4,10 @@ run's."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import CodeType
 from typing import Any, TypeAlias
 
 from shardtypes.semantics.array import Array
@@ -26,9 +28,23 @@ class Where:
     place: Place
     backward: bool = False
 
+    @classmethod
+    def of_definition(cls, code: CodeType, backward: bool = False) -> Where:
+        """Where a function of the program is defined: its line, and no expression in it."""
+        line = code.co_firstlineno
+        return cls(code.co_filename, (line, 0, line, 0), backward)
+
 
 Key: TypeAlias = tuple[Where, int, int]
 """An expression, how often it was met before, and which array of its value this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a function of the program."""
+
+    code: CodeType
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +83,8 @@ class Recorded:
     array: Array
     sources: frozenset[int]
     given: Given
+    caller: Where | None = None
+    """The call of the function that it was computed in; None in the mapped function itself."""
     is_of_rule: bool = False
     """Whether a backward rule of the program gave it."""
 
@@ -79,11 +97,29 @@ class Recorded:
 
 @dataclass(slots=True)
 class Recorder:
-    """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made."""
+    """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made; and
+    the arrays, by number, that functions of the program were ``passed``, by parameter."""
 
     values: list[Recorded] = field(default_factory=list)
     specs: dict[int, Where] = field(default_factory=dict)
+    passed: dict[Parameter, set[int]] = field(default_factory=dict)
     met: Counter[Where] = field(default_factory=Counter)
+    callers: list[Where | None] = field(default_factory=list)
+
+    @contextmanager
+    def called(self, where: Where | None) -> Iterator[None]:
+        """In the block a function runs that is called there; None for a mapped function."""
+        self.callers.append(where)
+        try:
+            yield
+        finally:
+            self.callers.pop()
+
+    def note_parameters(self, code: CodeType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Remember which arrays a function of the program is given."""
+        for name, value in (*zip(code.co_varnames[: code.co_argcount], args, strict=False), *kwargs.items()):
+            if isinstance(value, Array) and self._is_recorded(value):
+                self.passed.setdefault(Parameter(code, name), set()).update(value.sources)
 
     def note(self, path: str, place: Place, what: Any, value: Any, given: Sequence[Any] = ()) -> Any:
         """Record the arrays of a value; gives the value, its arrays knowing that they are recorded. ``given`` is what
@@ -147,5 +183,6 @@ class Recorder:
 
     def _one(self, key: Key, what: Any, array: Array, given: Given = NOTHING, is_of_rule: bool = False) -> Array:
         number = len(self.values)
-        self.values.append(Recorded(number, key, what, array, array.sources, given, is_of_rule))
+        caller = self.callers[-1] if self.callers else None
+        self.values.append(Recorded(number, key, what, array, array.sources, given, caller, is_of_rule))
         return replace(array, sources=frozenset({number}))

@@ -9,8 +9,8 @@ from shardlint.evaluation.comparison import Difference, Resized
 from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.guards import ITEM
-from shardlint.evaluation.repairs import Repair
 from shardlint.evaluation.replicas import Unequal
+from shardlint.evaluation.suspects import Repair
 from shardtypes.lang.messages import applied_to, device_mean, listed, partial_sum, reduce_first, returned_as_replicated
 from shardtypes.semantics.relation import Relation
 

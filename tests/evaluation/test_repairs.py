@@ -11,7 +11,8 @@ from shardlint.cli import main
 from shardlint.evaluation.comparison import Program
 from shardlint.evaluation.departures import DEVICES, Departure, differing_results
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.repairs import Repair, repair
+from shardlint.evaluation.repairs import repair
+from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import repair_text
 from tests.evaluation.changes import CHANGES, Change, source
 from tests.evaluation.test_departures import judged
@@ -66,7 +67,7 @@ def regions(text: str) -> tuple[Region, ...]:
 def agrees(departure: Departure, mended: Repair, right: str) -> bool:
     """Whether the changed program gives on all devices what the right one gives, but for what is said to be left."""
     evidence = departure.evidence
-    changed = evidence.program.run(DEVICES, record=True, changes={mended.where: mended}).regions[evidence.call]
+    changed = evidence.program.run(DEVICES, record=True, changes=mended.changes).regions[evidence.call]
     return differing_results(changed, regions(right)[evidence.call]) == mended.left
 
 
