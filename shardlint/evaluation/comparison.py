@@ -309,9 +309,9 @@ def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable
         return Incomparable(given.reason)
     if given:
         return Incomparable("the devices are given something else")
-    if _is_all_alike(region.arguments, counts[0]):
-        return Incomparable("all devices are given the same, which may be copies or examples of each device's own")
     results = differences(region.results, twin.results, counts)
     if isinstance(results, (Resized, Incomparable)):
         return Incomparable(results.reason)
+    if results and _is_all_alike(region.arguments, counts[0]):
+        return Incomparable("all devices are given the same, which may be copies or examples of each device's own")
     return results[0] if results else None
