@@ -127,8 +127,12 @@ class Trace:
             found = self._steps[number] = self._compared(self.many.values[number])
         return found
 
+    def twin(self, value: Recorded) -> Recorded | None:
+        """What an expression gave in the other run."""
+        return self._twins.get(value.key)
+
     def _compared(self, one: Recorded) -> Step:
-        twin = self._twins.get(one.key)
+        twin = self.twin(one)
         held = None if twin is None else relations.found(one.array, twin.array, self.axis, self.counts)
         if held is None:
             return Step(one, "unknown", None)

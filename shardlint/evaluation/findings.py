@@ -139,6 +139,8 @@ def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -
     mended = repair(departure)
     if mended is not None:
         notes.append((mended.where, repair_text(departure, mended)))
+    callers = (culprit.step.value.caller, None if mended is None else mended.caller)
+    notes += [(where, "called here") for where in dict.fromkeys(callers) if where is not None]
     text = departure_text(departure, sizes)
     return _of_rule(CODE, text, culprit.step.value.key[0], files, _notes(notes, files))
 

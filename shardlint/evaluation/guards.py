@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any, Protocol
 
 import numpy as np
@@ -190,10 +192,17 @@ def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -
     return note(path, place, function, value, given)
 
 
+def _code(function: Any) -> CodeType | None:
+    """The code of a function of the program, or of what it binds arguments of."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__code__", None)
+
+
 def _changed(run: Run, where: Where, function: Any) -> Any:
     """The function to call there instead of one, or itself: a change is of the call, or of whoever calls it."""
     change = run.changes.get(where)
-    code = getattr(function, "__code__", None)
+    code = _code(function)
     if change is None and code is not None:
         change = run.changes.get(Where.of_definition(code))
     return function if change is None else change.function(function)
@@ -203,10 +212,11 @@ def _noted_call(
     run: Run | None, where: Where, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> AbstractContextManager[None]:
     """Remember in the block that a function of the program is called there."""
-    code = getattr(function, "__code__", None)
+    code = _code(function)
     if run is None or run.recorder is None or code is None:
         return nullcontext()
-    run.recorder.note_parameters(code, args, kwargs)
+    if not isinstance(function, functools.partial):
+        run.recorder.note_parameters(code, args, kwargs)
     return run.recorder.called(where)
 
 
@@ -238,7 +248,7 @@ def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -
 def note_argument(function: Any, value: Any, spec: Where | None = None) -> Any:
     """Remember what a function of the program is given on each device, and where the spec is made that says so."""
     run = _run.get()
-    code = getattr(function, "__code__", None)
+    code = _code(function)
     if run is None or run.recorder is None or code is None:
         return value
     where = Where.of_definition(code)
@@ -251,7 +261,7 @@ def note_argument(function: Any, value: Any, spec: Where | None = None) -> Any:
 def note_rule(rule: Any, cotangents: Any) -> Any:
     """Remember what a backward rule of the program gave."""
     run = _run.get()
-    code = getattr(rule, "__code__", None)
+    code = _code(rule)
     if run is None or run.recorder is None or code is None:
         return cotangents
     where = Where.of_definition(code, backward=True)

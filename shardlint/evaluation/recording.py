@@ -85,8 +85,12 @@ class Recorded:
     given: Given
     caller: Where | None = None
     """The call of the function that it was computed in; None in the mapped function itself."""
+    is_inside: bool = False
+    """Whether it was computed in a mapped function."""
     is_of_rule: bool = False
     """Whether a backward rule of the program gave it."""
+    gradient_of: int | None = None
+    """The array that this is the cotangent of."""
 
     @property
     def is_argument(self) -> bool:
@@ -160,7 +164,12 @@ class Recorder:
         if where is None:
             return cotangent
         (number,) = value.sources
-        return self._one((where, self._count(where), 0), self.values[number].what, cotangent)
+        before = self.values[number]
+        noted = self._one((where, self._count(where), 0), before.what, cotangent)
+        self.values[-1] = replace(
+            self.values[-1], caller=before.caller, is_inside=before.is_inside, gradient_of=before.number
+        )
+        return noted
 
     def backward(self, value: Array) -> Where | None:
         """Where the cotangent of a recorded array is known under."""
@@ -183,6 +192,7 @@ class Recorder:
 
     def _one(self, key: Key, what: Any, array: Array, given: Given = NOTHING, is_of_rule: bool = False) -> Array:
         number = len(self.values)
-        caller = self.callers[-1] if self.callers else None
-        self.values.append(Recorded(number, key, what, array, array.sources, given, caller, is_of_rule))
+        inside = None in self.callers
+        caller = self.callers[-1] if inside and not is_of_rule else None
+        self.values.append(Recorded(number, key, what, array, array.sources, given, caller, inside, is_of_rule))
         return replace(array, sources=frozenset({number}))

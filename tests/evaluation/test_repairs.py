@@ -19,8 +19,8 @@ from tests.evaluation.test_departures import judged
 
 pytestmark = pytest.mark.once  # JAX has no part in it
 
-#: What is changed, and in which line. Of other mistakes no such change is the opposite: an offset that is missing, keys
-#: that go round and values that do not, a sum that is missing in both directions.
+#: What is changed, and in which line. Of other mistakes no such change is the opposite: keys that go round and values
+#: that do not, a sum that is missing in both directions.
 REPAIRS = {
     "no_sum_in_backward": ("a lax.psum over 't' of what this backward rule returns", "copied.defvjp("),
     "summed_again_in_backward": ("no lax.psum here", "summed.defvjp("),
@@ -28,6 +28,14 @@ REPAIRS = {
     "mean_and_sum": ("lax.pmean here", "grads = jax.tree.map("),
     "local_size": ("lax.pmean here", "total = lax.psum("),
     "sum_of_means": ("lax.pmean here", "mean = lax.psum("),
+    "no_offset": (
+        "the offset of the shard (lax.axis_index('rows') times its size) subtracted from ids",
+        "inside = ",
+    ),
+    "local_positions": (
+        "the offset of the shard (lax.axis_index('s') times its size) added to this",
+        "rows = jnp.arange(length)",
+    ),
 }
 
 RING = """
@@ -134,5 +142,105 @@ def test_the_finding_names_the_place(capsys: pytest.CaptureFixture[str], tmp_pat
     (tmp_path / "ring.py").write_text(RING.format(pair="((i + 1) % size, i)"))
     main(["--no-cache", "--jobs", "1", "--format", "json", str(tmp_path)])
     (finding,) = json.loads(capsys.readouterr().out)
-    (note,) = finding["related"]
-    assert (note["line"], note["message"][:46]) == (10, "with the pairs of this lax.ppermute the other ")
+    assert [(note["line"], note["message"][:46]) for note in finding["related"]] == [
+        (10, "with the pairs of this lax.ppermute the other "),
+        (20, "called here"),
+    ]
+
+
+STAGES = """
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+SPECS = dict(w={w}, b={w})
+
+
+def loss(params, x, scale):
+    def layer(x, one):
+        return x * one["w"] + one["b"], None
+
+    stage = lax.axis_index("stage")
+    for turn in range(lax.axis_size("stage")):
+        moved, _ = lax.scan(layer, x, params)
+        x = lax.psum(jnp.where(stage == turn, moved, 0), "stage")
+    return scale * x.sum()
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("stage",), axis_types=(AxisType.Auto,))
+    params = dict(w=jnp.linspace(0.9, 1.2, 8), b=jnp.linspace(0.1, 0.5, 8))
+    mapped = functools.partial(loss, scale=2.0)
+    mapped = jax.shard_map(mapped, mesh=mesh, in_specs=(SPECS, P()), out_specs=P(), check_vma=False)
+    return mapped(params, jnp.linspace(0.1, 1.0, 3))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_layers_that_every_stage_has() -> None:
+    """The specs of one line belong together."""
+    (departure,) = judged(STAGES.format(w="P()")).departures
+    mended = repair(departure)
+    assert mended is not None
+    assert mended.text == "dimension 0 sharded over 'stage' in this PartitionSpec and the others of this line"
+    assert agrees(departure, mended, STAGES.format(w='P("stage")'))
+
+
+SHARED = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+@jax.custom_vjp
+def copied(x):
+    return x
+
+
+copied.defvjp(lambda x: (x, None), lambda _, g: (lax.psum(g, "t"),))
+
+
+def step(shared, w, x):
+    return shared - 0.1 * jax.grad(whole)(shared, w, x)
+
+
+@jax.custom_vjp
+def summed(x):
+    return lax.psum(x, "t")
+
+
+summed.defvjp(lambda x: (lax.psum(x, "t"), None), lambda _, g: (g,))
+
+
+def whole(shared, w, x):
+    scale = {used}
+    return jnp.sum(jnp.square(summed(jnp.tanh((x * scale) @ w) @ w.T)))
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("t",), axis_types=(AxisType.Auto,))
+    specs = (P(), P(None, "t"), P())
+    mapped = jax.shard_map(step, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)
+    w, x = jnp.sin(jnp.arange(32.0)).reshape(4, 8), jnp.cos(jnp.arange(12.0)).reshape(3, 4)
+    return mapped(jnp.linspace(0.5, 1.5, 4), w, x)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_weight_whose_gradient_is_not_summed_is_named_where_it_is_used() -> None:
+    (departure,) = judged(SHARED.format(used="jnp.exp(shared)")).departures
+    mended = repair(departure)
+    assert mended is not None
+    assert mended.text == "a lax.psum over 't' of the gradient by what this takes"
+    assert mended.where.place[0] == 29
+    assert agrees(departure, mended, SHARED.format(used="jnp.exp(copied(shared))"))

@@ -1,0 +1,329 @@
+"""Changes that may make the result of a program the same on any number of devices: they undo what people do.
+
+A reduction is missing, applied twice, another one, over too few axes; a permutation goes the wrong way round; a shard
+takes itself for the whole; an argument is not sharded.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from shardlint.evaluation.culprits import Step, Trace
+from shardlint.evaluation.departures import Departure
+from shardlint.evaluation.outside import Outside
+from shardlint.evaluation.recording import Given, Parameter, Recorded, Where
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.operators import divide
+from shardtypes.semantics.primitives import collectives
+from shardtypes.semantics.trees import map_leaves
+
+MOST = 16
+"""Changes of reductions and permutations that are tried."""
+MOST_OFFSETS = 4
+MOST_SPECS = 8
+
+_SHORT = {"jax.lax.psum": "lax.psum", "jax.lax.pmean": "lax.pmean"}
+_OTHER = {"jax.lax.psum": "jax.lax.pmean", "jax.lax.pmean": "jax.lax.psum"}
+
+
+def _same(given: Any) -> Any:
+    return given
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A change at an expression: of the function that is called there, or of its value. ``text`` says it."""
+
+    where: Where
+    text: str
+    function: Callable[[Any], Any] = field(compare=False, default=_same)
+    value: Callable[[Any], Any] = field(compare=False, default=_same)
+    is_new: bool = False
+    """Whether it is a reduction that was not there."""
+    left: frozenset[str] = frozenset()
+    """Other results that still depend on the number of devices."""
+    changed: tuple[Where, ...] = ()
+    """What is changed, if that is not the expression."""
+    caller: Where | None = None
+    """The call of the function that the expression is in; None in the mapped function itself."""
+
+    @property
+    def changes(self) -> dict[Where, Repair]:
+        """The change at each place that it is made at."""
+        return dict.fromkeys(self.changed or (self.where,), self)
+
+
+def suspects(departure: Departure) -> Iterator[Repair]:
+    """Changes of what led to the result, each once: of what backward rules give, of offsets, of reductions that are
+    there, and then new ones, from where the runs part back to where a partial sum begins; of specs in the end."""
+    evidence, axis = departure.evidence, departure.axis
+    trace = evidence.trace
+    led = [trace.many.values[number] for number in sorted(_ancestors(trace, evidence.sources), reverse=True)]
+    rules = [one for one in led if one.is_of_rule]
+    others = [one for one in led if not one.is_of_rule]
+    yield from islice(_each_once(_offsets(departure, others)), MOST_OFFSETS)
+    reductions = (*_reductions(trace, rules, axis), *_of_collectives(others, axis), *_reductions(trace, others, axis))
+    yield from islice(_each_once(reductions), MOST)
+    yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
+
+
+def _at(recorded: Recorded, text: str, function: Any = _same, value: Any = _same) -> Repair:
+    return Repair(recorded.key[0], text, function, value, caller=recorded.caller)
+
+
+def _each_once(changes: Iterable[Repair]) -> Iterator[Repair]:
+    seen: set[tuple[Where, str]] = set()
+    for one in changes:
+        if (one.where, one.text) not in seen:
+            seen.add((one.where, one.text))
+            yield one
+
+
+def _ancestors(trace: Trace, sources: Iterable[int]) -> set[int]:
+    found: set[int] = set()
+    waiting = list(sources)
+    while waiting:
+        number = waiting.pop()
+        if number not in found:
+            found.add(number)
+            waiting.extend(trace.many.values[number].sources)
+    return found
+
+
+# --- collectives that are there ---------------------------------------------------------------------------------------
+
+
+def _of_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    for one in led:
+        plain = one.what
+        fixed = plain.keywords if isinstance(plain, functools.partial) else {}
+        name = getattr(plain.func if fixed else plain, "qualname", "")
+        is_over = axis in one.given.names or axis in Given.among(*fixed.values()).names
+        if one.key[0].backward:
+            continue
+        if name in _OTHER and is_over:
+            other = functools.partial(Outside(_OTHER[name]), **fixed)
+            yield _at(one, f"no {_SHORT[name]} here", function=_always(_unchanged))
+            yield _at(one, f"{_SHORT[_OTHER[name]]} here", function=_always(other))
+        elif name in _OTHER:
+            yield _at(one, f"this {_SHORT[name]} over {axis!r} too", function=_over(Outside(name), fixed, axis))
+        elif name == "jax.lax.ppermute" and is_over:
+            yield _at(one, "the pairs of this lax.ppermute the other way round", function=_reversed)
+
+
+def _always(function: Any) -> Callable[[Any], Any]:
+    return lambda plain: function
+
+
+def _unchanged(x: Any, *args: Any, **options: Any) -> Any:
+    return x
+
+
+def _over(function: Any, fixed: Mapping[str, Any], axis: str) -> Callable[[Any], Any]:
+    """A reduction over one axis more."""
+
+    def reduction(x: Any, axis_name: Any = None, **options: Any) -> Any:
+        given = fixed.get("axis_name", axis_name)
+        names = given if isinstance(given, (tuple, list)) else (given,)
+        return function(x, (*names, axis), **options)
+
+    return _always(reduction)
+
+
+def _reversed(function: Any) -> Any:
+    """A permutation that sends each device's value where it would come from."""
+
+    def permutation(x: Any, axis_name: Any, perm: Any) -> Any:
+        return function(x, axis_name, [(target, source) for source, target in perm])
+
+    return permutation
+
+
+# --- reductions that are missing --------------------------------------------------------------------------------------
+
+
+def _reductions(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    for one in led:
+        step = trace.step(one.number)
+        if not _is_partial(step) or (one.is_argument and not one.key[0].backward):
+            continue
+        means = step.power == 1
+        shown, of = _named(trace, one)
+        reduction = "lax.pmean" if means else "lax.psum"
+        reduced = functools.partial(_reduced, axis=axis, means=means)
+        made = _at(shown, f"a {reduction} over {axis!r} {of}", value=reduced)
+        yield replace(made, is_new=True, changed=(one.key[0],))
+
+
+def _named(trace: Trace, value: Recorded) -> tuple[Recorded, str]:
+    """What stands for a value in the mapped function, and how it is called there."""
+    if value.is_of_rule:
+        return value, "of what this backward rule returns"
+    if value.is_argument:
+        return value, "of the gradients by the arguments of this function"
+    if value.gradient_of is None:
+        return value, "of this value"
+    use = None if value.is_inside else _first_use_inside(trace, value.gradient_of)
+    return (value, "of the gradient of this value") if use is None else (use, "of the gradient by what this takes")
+
+
+def _first_use_inside(trace: Trace, number: int) -> Recorded | None:
+    """The first expression in a mapped function that computes something of an array."""
+    uses = (one for one in trace.many.values if number in one.sources and one.is_inside)
+    return next((one for one in uses if not one.key[0].backward), None)
+
+
+def _is_partial(step: Step) -> bool:
+    """Whether devices have parts of a sum, or of a mean."""
+    relation = step.relation
+    return relation is not None and relation.kind == "part" and relation.monoid == "sum" and step.power in (0, 1)
+
+
+def _reduced(value: Any, axis: str, means: bool) -> Any:
+    """A value whose arrays that differ along an axis are reduced over it."""
+
+    def reduced(leaf: Any) -> Any:
+        if not isinstance(leaf, Array) or leaf.value is None or not leaf.value.varies_along(axis):
+            return leaf
+        if not (leaf.dtype or "").startswith(("float", "bfloat")):
+            return leaf
+        size = dict(leaf.value.axes)[axis]
+        total = collectives.psum(leaf, axes=((axis, size),), groups=None)
+        return divide(total, size) if means else total
+
+    return map_leaves(reduced, value)
+
+
+# --- shards that take themselves for the whole ------------------------------------------------------------------------
+
+_COUNTS = frozenset({"jax.numpy.arange", "jax.lax.iota"})
+_ADDED = "the offset of the shard (lax.axis_index({axis!r}) times its size) added to this"
+_SUBTRACTED = "the offset of the shard (lax.axis_index({axis!r}) times its size) subtracted from {name}"
+
+
+def _offsets(departure: Departure, led: Iterable[Recorded]) -> Iterator[Repair]:
+    """Positions in a shard that are meant in the whole, and the other way round."""
+    axis, trace = departure.axis, departure.evidence.trace
+    for one in led:
+        if getattr(one.what, "qualname", "") in _COUNTS and _is_counted_in_shards(trace, one, axis):
+            text = _ADDED.format(axis=axis)
+            yield _at(one, text, value=functools.partial(_from_shard_on, axis=axis))
+    size = _indexed_size(departure)
+    if size is not None:
+        yield from _subtracted(trace, departure.culprit.step.value, axis, size)
+
+
+def _is_counted_in_shards(trace: Trace, value: Recorded, axis: str) -> bool:
+    """Whether positions are as many as a shard has entries."""
+    if axis in value.given.local:
+        return value.array.rank == 1
+    twin = trace.twin(value)
+    if twin is None or value.array.rank != 1 or twin.array.rank != 1:
+        return False
+    many, few = trace.counts
+    return _entries(value) * many == _entries(twin) * few
+
+
+def _entries(value: Recorded) -> int:
+    (size,) = value.array.dims
+    return size if isinstance(size, int) else 0
+
+
+def _from_shard_on(positions: Any, axis: str) -> Any:
+    return positions + Outside("jax.lax.axis_index")(axis) * positions.dims[0]
+
+
+def _indexed_size(departure: Departure) -> int | None:
+    """How many entries the sharded dimension has as a whole that is indexed where the runs part."""
+    sharded = [
+        one.value.array.dims[one.relation.dim]
+        for one in departure.culprit.operands
+        if one.relation is not None and one.relation.kind == "split" and one.relation.dim is not None
+    ]
+    return int(sharded[0]) * departure.counts[0] if len(sharded) == 1 and isinstance(sharded[0], int) else None
+
+
+def _subtracted(trace: Trace, indexed: Recorded, axis: str, size: int) -> Iterator[Repair]:
+    """Indices that functions are given which led to one, the innermost functions first."""
+    led = {number for number in _ancestors(trace, [indexed.number]) if _is_integer(trace.many.values[number])}
+    for parameter, numbers in reversed(trace.many.passed.items()):
+        use = _first_use(trace, parameter, numbers) if numbers & led else None
+        if use is not None:
+            text = _SUBTRACTED.format(axis=axis, name=parameter.name)
+            function = functools.partial(_with_local_positions, name=parameter.name, axis=axis, size=size)
+            yield replace(_at(use, text, function=function), changed=(Where.of_definition(parameter.code),))
+
+
+def _is_integer(value: Recorded) -> bool:
+    return (value.array.dtype or "").startswith(("int", "uint"))
+
+
+def _first_use(trace: Trace, parameter: Parameter, numbers: set[int]) -> Recorded | None:
+    """The first expression in a function that computes something of a parameter."""
+    lines = {line for _, _, line in parameter.code.co_lines()}
+    uses = [one for one in trace.many.values if one.sources & numbers and not one.key[0].backward]
+    places = [(one, one.key[0]) for one in uses]
+    inside = [one for one, at in places if at.path == parameter.code.co_filename and at.place[0] in lines]
+    return min(inside, key=lambda one: one.key[0].place, default=None)
+
+
+def _with_local_positions(function: Any, name: str, axis: str, size: int) -> Any:
+    """The function, which is given a parameter as it counts in the shard."""
+    position = function.__code__.co_varnames.index(name)
+
+    def shifted(*args: Any, **kwargs: Any) -> Any:
+        given = [_in_shard(arg, axis, size) if index == position else arg for index, arg in enumerate(args)]
+        named = {key: _in_shard(value, axis, size) if key == name else value for key, value in kwargs.items()}
+        return function(*given, **named)
+
+    return shifted
+
+
+def _in_shard(positions: Any, axis: str, size: int) -> Any:
+    first = Outside("jax.lax.axis_index")(axis) * (size // Outside("jax.lax.axis_size")(axis))
+    return positions - first
+
+
+# --- arguments that are not sharded -----------------------------------------------------------------------------------
+
+
+def _of_specs(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    """One more dimension that is sharded over the axis, in all PartitionSpecs of a line that are of arguments."""
+    for one in led:
+        where = trace.many.specs.get(one.number)
+        if where is None or _is_sharded(one.array, axis):
+            continue
+        line = {other for other in trace.many.specs.values() if _line(other) == _line(where)}
+        first = min(line, key=lambda other: other.place)
+        for dimension in range(one.array.rank):
+            text = f"dimension {dimension} sharded over {axis!r} in this PartitionSpec"
+            if len(line) > 1:
+                text += " and the others of this line"
+            function = functools.partial(_sharding, dimension=dimension, axis=axis)
+            yield Repair(first, text, function=function, changed=tuple(line))
+
+
+def _is_sharded(array: Array, axis: str) -> bool:
+    relation = None if array.relations is None else array.relations[axis]
+    return relation is not None and relation.kind == "split"
+
+
+def _line(where: Where) -> tuple[str, int]:
+    return where.path, where.place[0]
+
+
+def _sharding(function: Any, dimension: int, axis: str) -> Any:
+    """``PartitionSpec`` that shards a dimension over one axis more."""
+
+    def spec(*entries: Any, **options: Any) -> Any:
+        given = [*entries, *[None] * (dimension + 1 - len(entries))]
+        entry = given[dimension]
+        names = entry if isinstance(entry, (tuple, list)) else (entry,)
+        given[dimension] = axis if entry is None else (*names, axis)
+        return function(*given, **options)
+
+    return spec
