@@ -30,6 +30,7 @@ def with_findings(
     """What was found in a file, and what running it as a program, or its functions, finds out besides."""
     files = _Files(project, sources)
     extra: list[Diagnostic] = []
+    origins: dict[int, tuple[Related, ...]] = {}
     reasons: list[str] = []
     for judgement, sizes in _judgements(files, module):
         reasons += judgement.reasons
@@ -39,11 +40,13 @@ def with_findings(
             refusal = judgement.refusal
             notes = _notes(((one.where, one.text) for one in judgement.origins), files)
             extra.append(_of_rule(refusal.code, refusal.message, refusal.where, files, notes))
+            origins[extra[-1].place.line] = notes
     fresh = _without_repeats(found, extra)
+    raw = tuple(_with_notes(one, origins.get(one.place.line, ())) for one in found.raw)
     gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in reasons)
     return replace(
         found,
-        raw=(*found.raw, *fresh),
+        raw=(*raw, *fresh),
         anchors=(*found.anchors, *((one.place.line, one.place.end_line) for one in fresh)),
         gaps=(*found.gaps, *gaps),
         read=tuple(sorted(project.read)),
@@ -129,6 +132,11 @@ def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:
         if one.place.line not in known:
             fresh.setdefault(one.place, one)
     return list(fresh.values())
+
+
+def _with_notes(finding: Diagnostic, notes: tuple[Related, ...]) -> Diagnostic:
+    """A finding, with what a run says besides of the places that it comes from."""
+    return replace(finding, related=(*finding.related, *(one for one in notes if one not in finding.related)))
 
 
 def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -> Diagnostic:

@@ -237,3 +237,17 @@ def test_a_finding_about_a_collective_points_at_what_is_wrong(call: str) -> None
     place = Positions(source.encode(), "main.py").place(event.at)
     found = source.splitlines()[place.line - 1][place.column - 1 : place.end_column - 1]
     assert f"«{found}»" in call, event.message
+
+
+@pytest.mark.once
+def test_names_that_a_helper_gives_are_shown_with_the_array() -> None:
+    source = (
+        "import flax.linen as nn\n"
+        "def named(*names):\n    return nn.with_logical_partitioning(nn.initializers.ones, names)\n"
+        "class Dense(nn.Module):\n    @nn.compact\n    def __call__(self, x):\n"
+        "        return x @ self.param('w', named('embed', 'kv', 'mlp'), (4, 8))\n"
+    )
+    (event,) = events({"main": source})
+    ((_, at, text),) = event.related
+    assert (event.code, text) == ("ST404", "given to the array here")
+    assert Positions(source.encode(), "main.py").place(at).line == 7

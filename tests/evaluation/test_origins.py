@@ -114,7 +114,7 @@ WRONG = {
 
 def findings(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> list[dict[str, object]]:
     (folder / "program.py").write_text(text)
-    main(["--no-cache", "--jobs", "1", "--format", "json", "--select", "ST204,ST301,ST305,ST316", str(folder)])
+    main(["--no-cache", "--jobs", "1", "--format", "json", "--select", "ST204,ST301,ST305,ST311,ST316", str(folder)])
     found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
     return found
 
@@ -132,3 +132,34 @@ def test_notes_name_where_it_comes_from(capsys: pytest.CaptureFixture[str], tmp_
     related = finding["related"]
     assert isinstance(related, list)
     assert [(note["line"], note["message"]) for note in related] == notes
+
+
+SHAPES = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def loss(x, y):
+    return jax.lax.pmean(jnp.mean(jnp.square(x - y)), "d")
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(loss, mesh=mesh, in_specs=(P("d"), {spec}), out_specs=P())
+    return mapped(jnp.ones((8, 3)), jnp.ones((8, 3)))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_finding_without_a_run_has_the_notes_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert findings(capsys, tmp_path, SHAPES.format(spec='P("d")')) == []
+    (finding,) = findings(capsys, tmp_path, SHAPES.format(spec="P()"))
+    assert (finding["code"], finding["line"]) == ("ST311", 8)
+    related = finding["related"]
+    assert isinstance(related, list)
+    texts = [f"this PartitionSpec is of the argument that ({size}, 3) is computed from" for size in (2, 8)]
+    assert [(note["line"], note["message"]) for note in related] == [(13, text) for text in texts]

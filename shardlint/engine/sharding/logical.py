@@ -299,13 +299,15 @@ def check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr 
     if len(spec.entries) < len(value.dims) and not labels.shifted(value, spec):
         return True
     at = operand.at if operand is not None else site.at
+    related: tuple[tuple[str, int, str], ...] = ()
     if spec.place is not None and spec.place[0] == site.frame.module:
+        related = ((site.frame.module, site.at, "given to the array here"),) if spec.place[1] != at else ()
         at = spec.place[1]
     names = shown(spec).removeprefix("P")
     sizes = [dim.size for dim in value.dims]
     what = f"is {format_shape(sizes)!r}, of rank" if any(sizes) else "has rank"
     text = f"{names} has {len(spec.entries)} names, but the array {what} {len(value.dims)}"
-    site.report("ST404", at, text)
+    site.report("ST404", at, text, related)
     return False
 
 
