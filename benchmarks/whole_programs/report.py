@@ -70,19 +70,20 @@ def _tools(results: Results) -> Iterator[str]:
     )
     yield ""
     yield (
-        "| tool | in place | in place, near, or named | found at all | of those that are wrong by the mesh"
+        "| tool | in place | in place, near, or named | found at all"
+        " | of those that are wrong by the mesh: in place, near, or named | found at all"
         " | of those that JAX raises for | of the silent ones | of the slow ones | findings on the correct programs |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|"
-    groups = (wrong, meshes, raised, silent, slow)
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for tool, caught in results.catches.items():
         place = {key for key, one in caught.items() if one.place}
         near = {key for key, one in caught.items() if one.near}
         anywhere = {key for key, one in caught.items() if one.anywhere}
-        shares = [_share(wrong, place), _share(wrong, near), *(_share(group, anywhere) for group in groups)]
+        shares = [_share(wrong, place), _share(wrong, near), _share(wrong, anywhere), _share(meshes, near)]
+        shares += [_share(group, anywhere) for group in (meshes, raised, silent, slow)]
         yield f"| {tool} | {' | '.join(shares)} | {sum(map(len, results.alarms[tool].values()))} |"
-    shares = [_share(group, {m.key for m in raised}) for group in groups]
-    yield f"| {JAX} | – | – | {' | '.join(shares)} | 0 |"
+    wrongs, *others = [_share(group, {m.key for m in raised}) for group in (wrong, meshes, raised, silent, slow)]
+    yield f"| {JAX} | – | – | {wrongs} | – | {' | '.join(others)} | 0 |"
     for tool, caught in results.catches.items():
         ended = [f"{program}: {change}" for (program, change), one in caught.items() if one.ended]
         if ended:
