@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
+from shardlint.evaluation.assignments import assigned
 from shardlint.evaluation.comparison import ALLOWANCE, Program
 from shardlint.evaluation.departures import Departure, Judgement, judge
 from shardlint.evaluation.entries import mapping_functions, trials, without_arguments
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import repair
+from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import departure_text, repair_text, unequal_text
 from shardlint.found import Found
 from shardlint.project import Project, is_library
@@ -78,6 +80,15 @@ class _Files:
     def has(self, path: str) -> bool:
         """Whether a file is of the project: what maps functions for the program may be of ours."""
         return any(module.path == path for module in self.project.modules.values())
+
+    def assigned(self, mended: Repair) -> Iterator[Where]:
+        """Where the argument is assigned that a repair is of."""
+        if mended.argument is None or not self.has(mended.where.path):
+            return
+        text = b"\n".join(self.lines(mended.where.path)).decode("utf-8", "replace")
+        where = assigned(text, mended.where, *mended.argument)
+        if where is not None:
+            yield where
 
     def lines(self, path: str) -> list[bytes]:
         if path not in self._lines:
@@ -147,6 +158,7 @@ def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -
     mended = repair(departure)
     if mended is not None:
         notes.append((mended.where, repair_text(departure, mended)))
+        notes += [(where, "made here") for where in files.assigned(mended)]
     callers = (culprit.step.value.caller, None if mended is None else mended.caller)
     notes += [(where, "called here") for where in dict.fromkeys(callers) if where is not None]
     text = departure_text(departure, sizes)

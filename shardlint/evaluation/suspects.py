@@ -50,6 +50,8 @@ class Repair:
     """What is changed, if that is not the expression."""
     caller: Where | None = None
     """The call of the function that the expression is in; None in the mapped function itself."""
+    argument: tuple[int, str] | None = None
+    """The position and the name of the one that is another."""
 
     @property
     def changes(self) -> dict[Where, Repair]:
@@ -112,7 +114,8 @@ def _of_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
         elif name in _OTHER:
             yield _at(one, f"this {_SHORT[name]} over {axis!r} too", function=_over(Outside(name), fixed, axis))
         elif name == "jax.lax.ppermute" and is_over:
-            yield _at(one, "the pairs of this lax.ppermute the other way round", function=_reversed)
+            reversal = _at(one, "the pairs of this lax.ppermute the other way round", function=_reversed)
+            yield replace(reversal, argument=(2, "perm"))
 
 
 def _always(function: Any) -> Callable[[Any], Any]:

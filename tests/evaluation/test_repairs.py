@@ -139,12 +139,17 @@ def test_one_of_two_results_is_mended_by_one_more_axis() -> None:
 
 
 def test_the_finding_names_the_place(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "ring.py").write_text(RING.format(pair="((i + 1) % size, i)"))
+    text = RING.format(pair="((i + 1) % size, i)")
+    inside = "[((i + 1) % size, i) for i in range(size)]"
+    assert inside in text
+    text = text.replace(inside, "pairs").replace("    last =", f"    pairs = {inside}\n    last =")
+    (tmp_path / "ring.py").write_text(text)
     main(["--no-cache", "--jobs", "1", "--format", "json", str(tmp_path)])
     (finding,) = json.loads(capsys.readouterr().out)
     assert [(note["line"], note["message"][:46]) for note in finding["related"]] == [
-        (10, "with the pairs of this lax.ppermute the other "),
-        (20, "called here"),
+        (11, "with the pairs of this lax.ppermute the other "),
+        (10, "made here"),
+        (21, "called here"),
     ]
 
 
