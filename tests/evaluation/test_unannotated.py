@@ -72,6 +72,24 @@ CASES = {
         'return lax.psum(jnp.take(w, x, axis=0, mode="clip") ** 2, "t")',
         "jnp.take is applied to",
     ),
+    "one_dimension_of_integers": (
+        '(P(None), P("t"))',
+        "P()",
+        'at = x - lax.axis_index("t") * w.shape[0]\n'
+        "here = jnp.logical_and(at >= 0, at < w.shape[0])\n"
+        'return lax.psum(jnp.take(w, jnp.where(here, at, 0), axis=0) * here[:, None], "t")',
+        'return lax.psum(jnp.take(w, x, axis=0), "t")',
+        "jnp.take is applied to",
+    ),
+    "filled_out_of_range": (
+        '(P(None), P("t", None))',
+        "P()",
+        "n = w.shape[0]\n"
+        'at = x - lax.axis_index("t") * n\n'
+        'return lax.psum(w.at[jnp.where(at < 0, n, at)].get(mode="fill", fill_value=0), "t")',
+        'return lax.psum(w.at[x].get(mode="fill", fill_value=0), "t")',
+        "get is applied to",
+    ),
 }
 
 
