@@ -138,6 +138,36 @@ def f(x, w):
     assert texts(judged(HEAD + text)) == []
 
 
+@pytest.mark.parametrize(
+    "count",
+    [
+        "x.size",
+        "len(x)",
+        "x.nbytes",
+        "jnp.size(x)",
+        "jnp.size(x, 0)",
+        "jnp.shape(x)[0]",
+        "np.size(x)",
+        "np.prod(x.shape)",
+        "max(1, x.size)",
+    ],
+)
+def test_a_total_is_not_divided_by_a_local_size(count: str) -> None:
+    text = """
+import numpy as np
+
+def f(x):
+    def body(x):
+        return lax.psum(jnp.sum(x), "d") / {}
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=P(), check_vma=False)(x)
+"""
+    (said,) = texts(judged(HEAD + text.format(count)))
+    assert "depends on the number of devices along 'd'" in said
+    for right in (f'({count} * lax.axis_size("d"))', f'lax.psum({count}, "d")'):
+        assert texts(judged(HEAD + text.format(right))) == []
+
+
 def test_specs_that_are_trees_make_trees() -> None:
     text = """
 def f(params, x):
