@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from shardlint.deep import with_room
 from shardlint.lower import lower
 from shardtypes.lang.diagnostics import Place
 
@@ -20,9 +21,11 @@ class Positions:
 
     def __init__(self, source: bytes, path: str, name: str = "", is_package: bool = False) -> None:
         lowered = lower(source, name, path, is_package, keep_nodes=True)
+        tree = MetadataWrapper(lowered.tree, unsafe_skip_copy=True)
         self._path = path
         self._nodes = lowered.nodes
-        self._ranges = MetadataWrapper(lowered.tree, unsafe_skip_copy=True).resolve(PositionProvider)
+        # libcst answers a RecursionError with another error, so that there has to be room from the start.
+        self._ranges = with_room(lambda: tree.resolve(PositionProvider))
 
     def place(self, at: int) -> Place:
         """The place of node ``at``; for a compound statement that of its head. The file's start for made-up nodes."""

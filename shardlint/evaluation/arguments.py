@@ -94,7 +94,7 @@ class Maker:
         """An array for an argument of which only the rank of its spec is known. All sizes are the same, so that those
         that must agree do."""
         self.guessed.append(name)
-        rank = max(rank, self._guess.rank)
+        rank = max(rank, 1 if name in self._guess.as_specs else self._guess.rank)
         shape = [self.sizes.unit] * rank
         if math.prod(shape) > MOST_ENTRIES:
             raise NotEvaluable("an array of too many entries")

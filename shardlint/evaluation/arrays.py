@@ -14,11 +14,11 @@ from shardlint.evaluation.outside import KNOWN, guarded, provide
 from shardlint.evaluation.python import methods
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.local_sizes import plain
+from shardtypes.semantics.local_sizes import axes_of, plain
 from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import DType, asarray
 from shardtypes.semantics.lowerings.indexing import At
-from shardtypes.semantics.lowerings.shapes import size_of
+from shardtypes.semantics.lowerings.shapes import entries_of
 
 _METHODS = frozenset(
     """all any argmax argmin argsort astype clip conj conjugate cumprod cumsum dot max mean min prod ptp repeat round
@@ -34,7 +34,7 @@ def of_array(array: Array, name: str) -> Any:
     if name == "ndim":
         return array.rank
     if name == "size":
-        return size_of(array)
+        return entries_of(array)
     if name == "dtype":
         return DType(array.dtype or "float32")
     if name == "at":
@@ -46,7 +46,7 @@ def of_array(array: Array, name: str) -> Any:
     if name in ("real", "imag"):
         return LOWERINGS[f"jax.numpy.{name}"](array)
     if name in ("nbytes", "itemsize"):
-        return DType(array.dtype or "float32").itemsize * (size_of(array) if name == "nbytes" else 1)
+        return DType(array.dtype or "float32").itemsize * (entries_of(array) if name == "nbytes" else 1)
     if name in _SAME:
         return lambda *args: array
     if name == "item":
@@ -207,8 +207,20 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _prod(a: Any, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.prod``, which keeps what is known of local sizes."""
+    is_local = isinstance(a, tuple) and not args and not kwargs and axes_of(*a)
+    return math.prod(a) if is_local else np.prod(a, *args, **kwargs)
+
+
+def _size(a: Any, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.size``, which keeps what is known of local sizes."""
+    return LOWERINGS["jax.numpy.size"](a, *args, **kwargs) if isinstance(a, Array) else np.size(a, *args, **kwargs)
+
+
+_OF_SIZES = {"prod": _prod, "size": _size}
 for _name in _NUMPY:
-    _value = _found(_name)
+    _value = _OF_SIZES.get(_name) or _found(_name)
     if _value is None:
         continue
     if isinstance(_value, type) or not callable(_value):

@@ -11,6 +11,7 @@ from shardlint.evaluation.comparison import ALLOWANCE, Program
 from shardlint.evaluation.departures import Departure, Judgement, judge
 from shardlint.evaluation.entries import mapping_functions, trials, without_arguments
 from shardlint.evaluation.modules import NOT_READ
+from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import repair
 from shardlint.evaluation.suspects import Repair
@@ -120,7 +121,7 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
         if isinstance(tried, str):
             yield Judgement(reasons=(f"{function}: {tried}",)), {}
         else:
-            yield _alone(judge(tried.program, tried.declared), tried.entry.helper), tried.sizes
+            yield _alone(judge_trial(tried), tried.entry.helper), tried.sizes
     for function in functions[MOST_FUNCTIONS:]:
         yield Judgement(reasons=(f"{function}: too many functions in one file",)), {}
 

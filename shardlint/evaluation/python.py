@@ -24,7 +24,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import LARGE, MARK, NAMES, Resolver, is_users
 from shardlint.evaluation.outside import Outside, provide
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.local_sizes import whole
+from shardtypes.semantics.local_sizes import plain, whole
 
 _PLAIN = """abs all any bool bytes callable chr complex dict divmod enumerate filter float frozenset hash hex id iter
 len map max min next object oct ord pow range repr reversed round set slice sorted str sum zip
@@ -72,6 +72,12 @@ class _Sequence(type):
 
     def __mro_entries__(cls, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return (cls.plain,)
+
+
+def _len(value: Any) -> int:
+    """``len``, which keeps what is known of local sizes."""
+    length = len(value)
+    return plain(value.dims[0]) if isinstance(value, Array) else length
 
 
 class _Int(_Sequence):
@@ -132,6 +138,7 @@ class Builtins:
             }
         )
         names.update(
+            len=_len,
             int=_Int("int", (), {"plain": int}),
             list=_Sequence("list", (), {"plain": list}),
             tuple=_Sequence("tuple", (), {"plain": tuple}),

@@ -15,10 +15,11 @@ from shardtypes.semantics.trees import map_leaves
 @dataclass(frozen=True)
 class Guess:
     """What an argument without annotation may be: an array of at least this ``rank``, and as long as its spec; that of
-    the parameter ``whole`` has integers."""
+    the parameter ``whole`` has integers. Those ``as_specs`` have one dimension, or as many as their specs."""
 
     rank: int = 2
     whole: str | None = None
+    as_specs: frozenset[str] = frozenset()
 
 
 class Unmade:

@@ -11,6 +11,7 @@ from shardlint.evaluation.comparison import Program
 from shardlint.evaluation.departures import Judgement, judge
 from shardlint.evaluation.entries import Trial, axis_names, mapping_functions, trials
 from shardlint.evaluation.modules import MOST_CHARACTERS
+from shardlint.evaluation.other_ranks import judge_trial
 from tests.evaluation.functions import HEAD, PAIRS, Pair
 
 pytestmark = pytest.mark.once  # JAX has no part in it
@@ -28,7 +29,7 @@ def judged(text: str) -> Judgement:
     (function,) = mapping_functions(text)
     found = tried(text, function)
     assert isinstance(found, Trial), found
-    return judge(found.program, found.declared)
+    return judge_trial(found)
 
 
 def judged_as_program(text: str) -> Judgement:

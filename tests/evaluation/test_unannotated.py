@@ -72,6 +72,24 @@ CASES = {
         'return lax.psum(jnp.take(w, x, axis=0, mode="clip") ** 2, "t")',
         "jnp.take is applied to",
     ),
+    "one_dimension_of_integers": (
+        '(P(None), P("t"))',
+        "P()",
+        'at = x - lax.axis_index("t") * w.shape[0]\n'
+        "here = jnp.logical_and(at >= 0, at < w.shape[0])\n"
+        'return lax.psum(jnp.take(w, jnp.where(here, at, 0), axis=0) * here[:, None], "t")',
+        'return lax.psum(jnp.take(w, x, axis=0), "t")',
+        "jnp.take is applied to",
+    ),
+    "filled_out_of_range": (
+        '(P(None), P("t", None))',
+        "P()",
+        "n = w.shape[0]\n"
+        'at = x - lax.axis_index("t") * n\n'
+        'return lax.psum(w.at[jnp.where(at < 0, n, at)].get(mode="fill", fill_value=0), "t")',
+        'return lax.psum(w.at[x].get(mode="fill", fill_value=0), "t")',
+        "get is applied to",
+    ),
 }
 
 
@@ -118,6 +136,36 @@ def f(x, w):
     return jax.shard_map(body, mesh=mesh, in_specs=(P(), P("d")), out_specs=P(), check_vma=False)(x, w)
 """
     assert texts(judged(HEAD + text)) == []
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        "x.size",
+        "len(x)",
+        "x.nbytes",
+        "jnp.size(x)",
+        "jnp.size(x, 0)",
+        "jnp.shape(x)[0]",
+        "np.size(x)",
+        "np.prod(x.shape)",
+        "max(1, x.size)",
+    ],
+)
+def test_a_total_is_not_divided_by_a_local_size(count: str) -> None:
+    text = """
+import numpy as np
+
+def f(x):
+    def body(x):
+        return lax.psum(jnp.sum(x), "d") / {}
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=P(), check_vma=False)(x)
+"""
+    (said,) = texts(judged(HEAD + text.format(count)))
+    assert "depends on the number of devices along 'd'" in said
+    for right in (f'({count} * lax.axis_size("d"))', f'lax.psum({count}, "d")'):
+        assert texts(judged(HEAD + text.format(right))) == []
 
 
 def test_specs_that_are_trees_make_trees() -> None:

@@ -72,6 +72,16 @@ def test_the_rest_of_the_file_is_checked(tmp_path: Path, name: str) -> None:
     assert bool(named) == (name in NOT_FOLLOWED)
 
 
+@pytest.mark.parametrize("levels", [100, 300, 500, 700, 900, 1200, 1600])
+def test_places_are_found_at_any_depth_of_blocks(tmp_path: Path, levels: int) -> None:
+    """Each step of the work runs out of room at another depth."""
+    branches = "".join(f"elif n == {i}:\n    k = {i}\n" for i in range(1, levels))
+    text = f"{HEAD}n = 3\nif n == 0:\n    k = 0\n{branches}{WRONG}"
+    of = report(tmp_path, text, jobs=1)
+    assert of.problems == []
+    assert found(of) == [("a.py", text.count("\n"), "ST201"), ("b.py", HEAD.count("\n") + 3, "ST201")]
+
+
 @pytest.mark.parametrize("name", ["elif", "sum", "lists"])
 def test_other_processes_have_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(workers, "PARALLEL_BYTES", 0)

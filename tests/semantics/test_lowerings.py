@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -76,6 +79,40 @@ def test_updates_out_of_range_write_nothing(kind: str) -> None:
     with evaluation():
         found = getattr(At(asarray(x))[rows, columns], kind)(asarray(new))
     np.testing.assert_allclose(found.numbers(), expected)
+
+
+OF_JAX = SimpleNamespace(at=lambda x: x.at, take=jax.numpy.take, take_along_axis=jax.numpy.take_along_axis)
+LOWERED = SimpleNamespace(
+    at=At, take=LOWERINGS["jax.numpy.take"], take_along_axis=LOWERINGS["jax.numpy.take_along_axis"]
+)
+READS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "get": lambda f, x, i: f.at(x)[i].get(),
+    "get fill": lambda f, x, i: f.at(x)[i].get(mode="fill"),
+    "get fill 0": lambda f, x, i: f.at(x)[i].get(mode="fill", fill_value=0),
+    "get drop": lambda f, x, i: f.at(x)[:, i].get(mode="drop", fill_value=2),
+    "get pairs": lambda f, x, i: f.at(x)[i[:, None], i].get(mode="fill", fill_value=0),
+    "get clip": lambda f, x, i: f.at(x)[i].get(mode="clip", wrap_negative_indices=False),
+    "get unwrapped": lambda f, x, i: f.at(x)[i].get(mode="fill", fill_value=1, wrap_negative_indices=False),
+    "index": lambda f, x, i: x[i],
+    "take": lambda f, x, i: f.take(x, i, axis=0),
+    "take number": lambda f, x, i: f.take(x, 9, axis=1, fill_value=3),
+    "take inner": lambda f, x, i: f.take(x, i, axis=1, fill_value=1),
+    "take clip": lambda f, x, i: f.take(x, i, axis=0, mode="clip"),
+    "take wrap": lambda f, x, i: f.take(x, i, axis=1, mode="wrap"),
+    "along": lambda f, x, i: f.take_along_axis(x, i[:, None], axis=0),
+    "along fill": lambda f, x, i: f.take_along_axis(x, i[None], axis=1, fill_value=0),
+    "along clip": lambda f, x, i: f.take_along_axis(x, i[None], axis=1, mode="clip"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("read", READS)
+def test_reads_out_of_range_give_what_jax_gives(read: str, dtype: str) -> None:
+    x, places = (10 * numbers((3, 4))).astype(dtype), np.asarray([-9, -4, -1, 0, 2, 3, 11])
+    expected = READS[read](OF_JAX, jax.numpy.asarray(x), places)
+    with evaluation():
+        found = READS[read](LOWERED, asarray(x), asarray(places))
+    np.testing.assert_array_equal(found.numbers(), expected)
 
 
 X = asarray(numbers((3, 4)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from shardtypes.lang import dtypes
@@ -11,6 +12,7 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, cast, int_of, like, promoted
 from shardtypes.semantics.lowerings.elementwise import clip
+from shardtypes.semantics.lowerings.operators import remainder
 from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, ravel
 from shardtypes.semantics.primitives import elementwise as e
@@ -76,11 +78,24 @@ def _in_range(positions: Array, size: int) -> Array:
     return clip(_from_start(positions, size), 0, size - 1)
 
 
+def _clipped(positions: Array, size: int) -> Array:
+    """Positions none of which counts from the end."""
+    return clip(_whole(positions), 0, size - 1)
+
+
+def _wrapped(positions: Array, size: int) -> Array:
+    """Positions that begin again at either end."""
+    return remainder(_whole(positions), size)
+
+
 def _behind(positions: Array, size: int) -> Array:
     """Positions as JAX writes them: those out of range write nothing, so they are put behind the last one."""
     whole = _from_start(positions, size)
-    inside = e.and_(e.ge(whole, like(0, whole)), e.lt(whole, like(size, whole)))
-    return e.select_n(inside, like(size, whole), whole, cases=2)
+    return e.select_n(_is_inside(whole, size), like(size, whole), whole, cases=2)
+
+
+def _is_inside(positions: Array, size: int) -> Array:
+    return e.and_(e.ge(positions, like(0, positions)), e.lt(positions, like(size, positions)))
 
 
 def _any_outside(positions: Array, size: int) -> bool:
@@ -91,10 +106,18 @@ def _any_outside(positions: Array, size: int) -> bool:
     return any(bool(np.any((part < -size) | (part >= size))) for part in parts)
 
 
-def _from_start(positions: Array, size: int) -> Array:
+def _whole(positions: Array) -> Array:
     if not dtypes.is_kind(positions.dtype, "signed", "unsigned"):
         raise TypeError(f"an array of {positions.dtype} is no index")
-    whole = cast(positions, "int32")
+    return cast(positions, "int32")
+
+
+def _unwrapped(positions: Array, size: int) -> Array:
+    return _whole(positions)
+
+
+def _from_start(positions: Array, size: int) -> Array:
+    whole = _whole(positions)
     return e.select_n(e.lt(whole, like(0, whole)), whole, e.add(whole, like(size, whole)), cases=2)
 
 
@@ -155,6 +178,52 @@ def indexed(array: Array, index: Any) -> Array:
     return p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
 
 
+def _filled(array: Array, index: Any, fill_value: Any, place: Callable[[Array, int], Array]) -> Array:
+    """``array[index]`` with another value where positions, as ``place`` counts them, are out of range."""
+    inside: list[Array] = []
+
+    def noted(positions: Array, size: int) -> Array:
+        placed = place(positions, size)
+        inside.append(_is_inside(placed, size))
+        return clip(placed, 0, size - 1)
+
+    parsed = _parse(array, index, noted)
+    found = p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
+    if all(map(_holds, inside)):
+        return found
+    spread = common_shape([one.dims for one in inside])
+    is_there = reduce(e.and_, [broadcast_to(one, spread) for one in inside])
+    behind = found.rank - parsed.at - len(spread)
+    mask = broadcast_to(reshape(is_there, new_sizes=(*spread, *[1] * behind)), found.dims)
+    return e.select_n(mask, broadcast_to(like(_fill(array, fill_value), found), found.dims), found, cases=2)
+
+
+def _holds(mask: Array) -> bool:
+    """Whether a mask is true throughout, as far as its numbers are known."""
+    return mask.value is None or all(bool(np.all(part)) for part in mask.value.parts)
+
+
+def _fill(array: Array, fill_value: Any) -> Any:
+    """What JAX reads out of range: what is asked for, else no number, or the one farthest off."""
+    if fill_value is not None:
+        return fill_value
+    dtype = array.dtype or "float32"
+    if dtypes.is_kind(dtype, "signed"):
+        return int(np.iinfo(dtype).min)
+    if dtypes.is_kind(dtype, "unsigned"):
+        return int(np.iinfo(dtype).max)
+    return True if dtype == "bool" else float("nan")
+
+
+def _name(mode: Any) -> str:
+    """How positions out of range are read: a name, or a member of ``jax.lax.GatherScatterMode``."""
+    text = mode if isinstance(mode, str) else str(getattr(mode, "qualname", mode)).rpartition(".")[2]
+    return _MODES.get(text.lower(), text.lower())
+
+
+_MODES = {"fill_or_drop": "fill", "drop": "fill"}
+
+
 def _noted(positions: Array, size: int, outside: list[bool]) -> Array:
     """Positions in range, and a note of whether all were."""
     outside.append(_any_outside(positions, size))
@@ -172,8 +241,14 @@ class At:
     def __getitem__(self, index: Any) -> At:
         return At(self.array, index, True)
 
-    def get(self, **options: Any) -> Array:
-        return indexed(self.array, self.index)
+    def get(
+        self, *, mode: Any = None, fill_value: Any = None, wrap_negative_indices: bool = True, **options: Any
+    ) -> Array:
+        place = _from_start if wrap_negative_indices else _unwrapped
+        if _name(mode) == "fill":
+            return _filled(self.array, self.index, fill_value, place)
+        parsed = _parse(self.array, self.index, lambda positions, size: clip(place(positions, size), 0, size - 1))
+        return p.indexed(self.array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
 
     def _updated(self, values: ArrayLike, kind: str) -> Array:
         outside: list[bool] = []
@@ -236,26 +311,55 @@ class At:
 
 @lowering(f"{_JNP}.take")
 def take(
-    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None, **options: Any
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
 ) -> Array:
     array = asarray(a)
     if axis is None:
         array, axis = ravel(array), 0
     before = (slice(None),) * axis_of(axis, array.rank)
-    return indexed(array, (*before, indices if isinstance(indices, int) else asarray(indices)))
+    size = int(array.dims[len(before)])  # type: ignore[arg-type]  # a number, as values are
+    if isinstance(indices, int) and -size <= indices < size:
+        return indexed(array, (*before, indices))
+    index = (*before, asarray(indices))
+    if mode not in _PLACES:
+        return _filled(array, index, fill_value, _from_start)
+    parsed = _parse(array, index, _PLACES[mode])
+    return p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
+
+
+_PLACES = {"clip": _clipped, "wrap": _wrapped}
 
 
 @lowering(f"{_JNP}.take_along_axis")
-def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, **options: Any) -> Array:
+def take_along_axis(
+    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: Any = "fill", fill_value: Any = None
+) -> Array:
     array, places = asarray(arr), asarray(indices)
     if axis is None:
-        return p.take_along(ravel(array), places, axis=0)
+        array, axis = ravel(array), 0
     at = axis_of(axis, array.rank)
     size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
-    places = _in_range(places, size)
+    found = _taken_along(array, _in_range(places, size), at)
+    is_inside = _is_inside(_from_start(places, size), size)
+    if _name(mode or "fill") != "fill" or _holds(is_inside):
+        return found
+    mask = broadcast_to(is_inside, found.dims)
+    return e.select_n(mask, broadcast_to(like(_fill(array, fill_value), found), found.dims), found, cases=2)
+
+
+def _taken_along(array: Array, places: Array, at: int) -> Array:
+    """The entries at positions that are in range."""
     shape = [max(int(m), int(n)) for m, n in zip(array.dims, places.dims, strict=True)]  # type: ignore[arg-type]
     whole, sizes = list(shape), list(shape)
-    whole[at], sizes[at] = size, int(places.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    whole[at] = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    sizes[at] = int(places.dims[at])  # type: ignore[arg-type]  # a number, as values are
     return p.take_along(broadcast_to(array, whole), broadcast_to(places, sizes), axis=at)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
+from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings.contractions import diagonal
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -24,14 +25,22 @@ from shardtypes.semantics.lowerings.indexing import At, take
 from shardtypes.semantics.lowerings.joining import concatenate, split
 from shardtypes.semantics.lowerings.operators import power
 from shardtypes.semantics.lowerings.registry import Unsupported, lowering
-from shardtypes.semantics.lowerings.shapes import broadcast_to, expand_dims, moveaxis, ravel, reshape, size_of
+from shardtypes.semantics.lowerings.shapes import (
+    broadcast_to,
+    entries_of,
+    expand_dims,
+    moveaxis,
+    ravel,
+    reshape,
+    size_of,
+)
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
 
 @lowering(f"{_JNP}.shape")
 def shape(a: ArrayLike) -> tuple[Any, ...]:
-    return asarray(a).dims
+    return tuple(plain(size) for size in asarray(a).dims)
 
 
 @lowering(f"{_JNP}.ndim")
@@ -42,7 +51,7 @@ def ndim(a: ArrayLike) -> int:
 @lowering(f"{_JNP}.size")
 def size(a: ArrayLike, axis: int | None = None) -> Any:
     array = asarray(a)
-    return size_of(array) if axis is None else array.dims[axis_of(axis, array.rank)]
+    return entries_of(array) if axis is None else plain(array.dims[axis_of(axis, array.rank)])
 
 
 @lowering(f"{_JNP}.atleast_3d")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, int_of, shape_of
 from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.primitives import elementwise as e
@@ -20,6 +22,12 @@ def size_of(array: Array) -> int:
     for size in array.dims:
         total *= int(size)  # type: ignore[arg-type]  # a number, as values are
     return total
+
+
+def entries_of(array: Array) -> int:
+    """The number of entries, as a program asks for it: it knows over which axes the array is sharded."""
+    found: int = math.prod(plain(size) for size in array.dims)
+    return found
 
 
 def _resolved(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
