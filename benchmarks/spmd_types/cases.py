@@ -22,6 +22,11 @@ def numbers(seed, *shape):
 
 
 """
+_RUN = """
+
+if __name__ == "__main__":
+    print(main())
+"""
 _TORCH = """import spmd_types as spmd
 import torch
 from spmd_types import I, P, PartitionSpec, R, S, V
@@ -74,7 +79,7 @@ def cases(names: Collection[str] = ()) -> list[Case]:
 def _cases(program: str, data: dict[str, Any]) -> list[Case]:
     axes = data["axes"]
     sizes, names = tuple(axes.values()), tuple(axes)
-    jax = _JAX.format(sizes=sizes, names=names, count=len(names)) + data["jax"].lstrip()
+    jax = _JAX.format(sizes=sizes, names=names, count=len(names)) + data["jax"].lstrip() + _RUN
     torch = _TORCH.format(axes=axes, local=data.get("local", False)) + data["torch"].lstrip()
     right = Case(program, "", "", jax, torch)
     return [right, *(_wrong(right, name, one) for name, one in data["mistakes"].items())]
