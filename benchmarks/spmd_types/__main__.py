@@ -1,10 +1,10 @@
 """``python -m benchmarks.spmd_types [PROGRAM…]``: what Meta's spmd_types and the linter catch in the same programs.
 
-Each program is written twice: in torch with spmd_types, and in JAX with ``shard_map`` and no annotations. Its mistakes
-are made in both. A mistake is wrong if the JAX program raises on eight forced devices, or gives other numbers than on
-one; that is recorded in ``outcomes.json`` by ``--verify``. ``--peers VENV`` is an environment with torch and
-spmd_types: the programs run in it under its type checking, and what it said is recorded, too. The linter reads the JAX
-programs without running them. Exit status 1: a right program has a finding.
+Each program is written twice: in torch with spmd_types, and in JAX with ``shard_map``. Where the first asserts the type
+of its result, the second annotates its shape. Mistakes are made in both. A mistake is wrong if the JAX program raises on
+eight forced devices, or gives other numbers than on one; ``--verify`` records that in ``outcomes.json``. ``--peers VENV``
+is an environment with torch and spmd_types: the programs run in it under its type checking, and what it raises is
+recorded, too. The linter reads the JAX programs without running them. Exit status 1: a right program has a finding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_le
 
 @dataclass(frozen=True)
 class Outcome:
-    """``truth``: right, wrong or raises. ``peer``: the first line of what spmd_types raises. ``digest``: of the texts."""
+    """``truth``: right, wrong or raises. ``peer``: what spmd_types raises, its first line. ``digest``: of the texts."""
 
     truth: str
     peer: str

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
+from shardtypes import f32
+
 mesh = jax.make_mesh({sizes}, {names}, axis_types=(jax.sharding.AxisType.Auto,) * {count})
 
 

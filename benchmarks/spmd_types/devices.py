@@ -1,4 +1,4 @@
-"""Run JAX programs on eight devices beside one: ``python -m benchmarks.spmd_types.devices FOLDER``, answers on stdout."""
+"""Run JAX programs on eight devices beside one: ``python -m benchmarks.spmd_types.devices FOLDER`` prints answers."""
 
 from __future__ import annotations
 

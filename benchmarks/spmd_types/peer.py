@@ -11,11 +11,12 @@ import sys
 import types
 from pathlib import Path
 
-import spmd_types as spmd
 import torch
-from spmd_types.checker import typecheck
 from torch.distributed.device_mesh import init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
+
+import spmd_types as spmd
+from spmd_types.checker import typecheck
 
 
 def said(module: types.ModuleType) -> str:
