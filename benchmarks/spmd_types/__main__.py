@@ -1,10 +1,11 @@
 """``python -m benchmarks.spmd_types [PROGRAM…]``: what Meta's spmd_types and the linter catch in the same programs.
 
-Each program is written twice: in torch with spmd_types, and in JAX with ``shard_map``. Where the first asserts the type
-of its result, the second annotates its shape. Mistakes are made in both. A mistake is wrong if the JAX program raises on
-eight forced devices, or gives other numbers than on one; ``--verify`` records that in ``outcomes.json``. ``--peers VENV``
-is an environment with torch and spmd_types: the programs run in it under its type checking, and what it raises is
-recorded, too. The linter reads the JAX programs without running them. Exit status 1: a right program has a finding.
+Each program is written twice: in torch with spmd_types, and in JAX with ``shard_map``. Where the first asserts the
+type of its result, the second annotates its shape. Mistakes are made in both. A mistake is wrong if the JAX program
+raises on eight forced devices, or gives other numbers than on one; ``--verify`` records that in ``outcomes.json``.
+``--peers VENV`` is an environment with torch and spmd_types: the programs run in it under its type checking, and what
+it raises is recorded, too. The linter reads the JAX programs without running them. Exit status 1: a right program has a
+finding.
 """
 
 from __future__ import annotations

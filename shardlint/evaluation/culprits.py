@@ -87,8 +87,10 @@ class Culprit:
             return False
         (operand,) = self.operands
         dimension = None if operand.relation is None else operand.relation.dim
-        given = operand.value.array
-        return dimension is not None and given.dims[dimension] == 1 and self.step.value.array.rank < given.rank
+        given, made = operand.value.array, self.step.value.array
+        if dimension is None or given.dims[dimension] != 1:
+            return False
+        return made.dims == (*given.dims[:dimension], *given.dims[dimension + 1 :])
 
     @property
     def takes_blocks(self) -> bool:
