@@ -81,6 +81,18 @@ class Culprit:
         return is_sharded and _has_only_entries_of(operand.value.array, self.step.value.array)
 
     @property
+    def selects_the_only_one(self) -> bool:
+        """Whether it takes the one entry that a device has along the sharded dimension."""
+        if not self.selects:
+            return False
+        (operand,) = self.operands
+        dimension = None if operand.relation is None else operand.relation.dim
+        given, made = operand.value.array, self.step.value.array
+        if dimension is None or given.dims[dimension] != 1:
+            return False
+        return made.dims == (*given.dims[:dimension], *given.dims[dimension + 1 :])
+
+    @property
     def takes_blocks(self) -> bool:
         """Whether each device takes, of its shard, what lies at places of its own along a dimension that is whole: a
         block on the diagonal, as preconditioners do. Nothing is lost along the sharded dimension."""
@@ -219,6 +231,12 @@ class Trace:
         """Whether devices differ in a value that is not sharded over them."""
         is_sharded = step.relation is not None and step.relation.kind == "split"
         return not is_sharded and _varies_along(step.value.array, self.axis)
+
+    def has_one_each(self, sources: Iterable[int]) -> bool:
+        """Whether a value comes from the only entry that each device has of a sharded array, as where each has one
+        expert, ``w[0]``: on fewer devices the other entries are never read."""
+        lost = (one for one in self._lost(sources) if one.state == "lost")
+        return any(Culprit(step, self.before(step)).selects_the_only_one for step in lost)
 
     def is_undone(self, sources: Iterable[int]) -> bool:
         """Whether the program takes a factor out again that a value is off by: divides it by a number."""

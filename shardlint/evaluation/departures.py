@@ -217,7 +217,23 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
             return _Other(setting, outcome, difference is not None)
         else:
             resized = resized or _Other(setting, outcome, True, is_resized=True)
-    return resized or reason
+    if resized is None:
+        return reason
+    return _with_another_number(program, declared, resized, axis) or resized
+
+
+def _with_another_number(program: Program, declared: Outcome, resized: _Other, axis: str) -> _Other | None:
+    """The program with results of the shapes that it has, because one more number in its text stands for the size of
+    the mesh: one with which the results agree, if there is one."""
+    found: _Other | None = None
+    for setting, outcome in _with_numbers(program, declared, resized, axis):
+        difference = first_difference(declared, outcome)
+        if difference is None:
+            return _Other(setting, outcome, False)
+        comparable = not isinstance(difference, Incomparable) and isinstance(difference[1], Difference)
+        if found is None and comparable:
+            found = _Other(setting, outcome, True)
+    return None if program.allowance.is_spent else found
 
 
 def _is_changed_alone(axis: str, declared: Outcome, outcome: Outcome) -> bool:
@@ -242,17 +258,22 @@ def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
 
 def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> bool:
     """Whether the program agrees with itself if another number in its text stands for the size of the mesh too."""
+    runs = _with_numbers(program, declared, other, axis)
+    return any(_agrees(declared, outcome, other) for _, outcome in runs)
+
+
+def _with_numbers(program: Program, declared: Outcome, other: _Other, axis: str) -> Iterator[tuple[Setting, Outcome]]:
+    """The runs in which another number in the text of a program stands for the size of the mesh too."""
     size, new = declared.sizes[axis], other.outcome.sizes[axis]
     whole, fewer = declared.devices_used, other.outcome.devices_used
     numbers = [(where, new) for where, value in declared.written.items() if value == size]
     numbers += [(where, fewer) for where, value in declared.written.items() if value == whole != size]
     tried = [(where, value) for where, value in numbers if where not in other.setting.literals]
     for where, value in tried[:MOST_NUMBERS]:
-        literals = {**other.setting.literals, where: value}
-        outcome = program.run(other.setting.devices, literals, until=differs_from(declared))
-        if len(outcome.regions) == len(declared.regions) and _agrees(declared, outcome, other):
-            return True
-    return False
+        setting = replace(other.setting, literals={**other.setting.literals, where: value})
+        outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
+        if len(outcome.regions) == len(declared.regions):
+            yield setting, outcome
 
 
 def _agrees(declared: Outcome, outcome: Outcome, other: _Other) -> bool:
@@ -292,6 +313,8 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
     reason = _reason_to_differ(culprit, difference, axis)
+    if reason is None and trace.has_one_each(leaf.sources):
+        reason = "each device has one entry of a sharded array"
     if reason is not None:
         return reason
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)

@@ -385,3 +385,90 @@ def test_mistakes_beside_own_draws_are_found(reduction: str, text: str) -> None:
 def test_keys_for_each_device_cannot_be_compared() -> None:
     program = PMAP.format(reduction="pass").replace("y = x[:, :3]", "y = jax.random.normal(jax.random.key(n), (16, 3))")
     assert judged(program) == Judgement((), (), ("batch: the devices are given something else",))
+
+
+PARTS = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((8,), ("t",))
+
+
+def local(x, w):
+    y = {product}
+    rows_each = y.shape[0] // 8
+    rows = {part}
+    return lax.all_gather({rows}, "t", axis=0, tiled=True)
+
+
+def main():
+    x = jax.random.normal(jax.random.key(0), (32, 16))
+    w = jax.random.normal(jax.random.key(1), (16, 24))
+    specs = P(None, "t"), P("t", None)
+    return jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)(x, w)
+
+
+if __name__ == "__main__":
+    main()
+"""
+SUMMED = 'lax.psum(x @ w, "t")'
+SLICED = 'lax.dynamic_slice_in_dim(y, lax.axis_index("t") * rows_each, rows_each)'
+SPLIT = 'y.reshape(-1, rows_each, 24)[lax.axis_index("t")]'
+
+
+@pytest.mark.parametrize("part", [SLICED, SPLIT], ids=["sliced", "split"])
+def test_a_number_that_gives_a_result_its_shape_changes_with_the_mesh(part: str) -> None:
+    """The size of the mesh is written a second time, and the program is compared as it would be written for another."""
+    found = judged(PARTS.format(product=SUMMED, part=part, rows="jnp.tanh(rows)"))
+    assert found == Judgement((), ("t",), ())
+
+
+@pytest.mark.parametrize(
+    ("product", "rows"),
+    [
+        ("x @ w", "jnp.tanh(rows)"),
+        ('jnp.where(lax.axis_index("t") == 0, x @ w, 0.0)', "rows"),
+        (SUMMED, 'lax.psum(rows, "t")'),
+        ('lax.psum(jnp.tanh(x @ w), "t")', "rows"),
+    ],
+    ids=["not summed", "of the first device", "parts summed", "tanh of a partial sum"],
+)
+@pytest.mark.parametrize("part", [SLICED], ids=["sliced"])
+def test_a_mistake_beside_such_a_number_is_found(product: str, rows: str, part: str) -> None:
+    assert judged(PARTS.format(product=product, part=part, rows=rows)).departures
+
+
+EACH = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((8,), ("e",))
+
+
+def local(x, w, v):
+    tokens = lax.all_to_all(x.reshape(8, -1, x.shape[-1]), "e", split_axis=0, concat_axis=0)
+    out = jnp.tanh(tokens @ {expert})
+    return lax.all_to_all(out, "e", split_axis=0, concat_axis=0).reshape(x.shape[0], -1) + v.sum()
+
+
+def main():
+    x = jax.random.normal(jax.random.key(0), (128, 4))
+    w = jax.random.normal(jax.random.key(1), (8, 4, 6))
+    v = jax.random.normal(jax.random.key(2), (8,))
+    return jax.shard_map(local, mesh=mesh, in_specs=(P("e"), P("e"), P()), out_specs=P("e"), check_vma=False)(x, w, v)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("expert", ["w[0]", "jnp.take(w, 0, axis=0)", "lax.index_in_dim(w, 0, keepdims=False)"])
+def test_a_program_with_one_expert_for_each_device_is_not_compared_with_fewer(expert: str) -> None:
+    found = judged(EACH.format(expert=expert))
+    assert found.departures == ()
+    assert found.reasons == ("e: each device has one entry of a sharded array",)
