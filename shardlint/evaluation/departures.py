@@ -264,12 +264,15 @@ def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> 
 
 def _with_numbers(program: Program, declared: Outcome, other: _Other, axis: str) -> Iterator[tuple[Setting, Outcome]]:
     """The runs in which another number in the text of a program stands for the size of the mesh too."""
-    size, new = declared.sizes[axis], other.outcome.sizes[axis]
-    whole, fewer = declared.devices_used, other.outcome.devices_used
-    numbers = [(where, new) for where, value in declared.written.items() if value == size]
-    numbers += [(where, fewer) for where, value in declared.written.items() if value == whole != size]
-    tried = [(where, value) for where, value in numbers if where not in other.setting.literals]
-    for where, value in tried[:MOST_NUMBERS]:
+    size = declared.sizes[axis]
+    whole = declared.devices_used
+    of_axis = [where for where, value in declared.written.items() if value == size]
+    of_all = [where for where, value in declared.written.items() if value == whole != size]
+    numbers = dict.fromkeys(of_axis, other.outcome.sizes[axis])
+    numbers.update(dict.fromkeys(of_all, other.outcome.devices_used))
+    tried = [where for where in numbers if where not in other.setting.literals]
+    for where in tried[:MOST_NUMBERS]:
+        value = numbers[where]
         setting = replace(other.setting, literals={**other.setting.literals, where: value})
         outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
         if len(outcome.regions) == len(declared.regions):
@@ -312,9 +315,7 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
-    reason = _reason_to_differ(culprit, difference, axis)
-    if reason is None and trace.has_one_each(leaf.sources):
-        reason = "each device has one entry of a sharded array"
+    reason = _reason_to_differ(trace, leaf, culprit, difference)
     if reason is not None:
         return reason
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
@@ -334,14 +335,16 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike, evidence)
 
 
-def _reason_to_differ(culprit: Culprit, difference: Difference | Resized, axis: str) -> str | None:
+def _reason_to_differ(trace: Trace, leaf: Array, culprit: Culprit, difference: Difference | Resized) -> str | None:
     """Why results may differ on purpose where this expression is the first to differ; None if nothing tells so."""
     if culprit.takes_blocks:
         return "each device takes a block of its own"
     if culprit.scales:
         return "it multiplies by a number of devices"
-    if isinstance(difference, Resized) and not culprit.adds_shards(axis):
+    if isinstance(difference, Resized) and not culprit.adds_shards(trace.axis):
         return difference.reason
+    if trace.has_one_each(leaf.sources):
+        return "each device has one entry of a sharded array"
     return None
 
 

@@ -268,9 +268,12 @@ def _is_integer(value: Recorded) -> bool:
 def _first_use(trace: Trace, parameter: Parameter, numbers: set[int]) -> Recorded | None:
     """The first expression in a function that computes something of a parameter."""
     lines = {line for _, _, line in parameter.code.co_lines()}
-    uses = [one for one in trace.many.values if one.sources & numbers and not one.key[0].backward]
-    places = [(one, one.key[0]) for one in uses]
-    inside = [one for one, at in places if at.path == parameter.code.co_filename and at.place[0] in lines]
+    inside: list[Recorded] = []
+    for one in trace.many.values:
+        where = one.key[0]
+        is_there = where.path == parameter.code.co_filename and where.place[0] in lines
+        if is_there and not where.backward and one.sources & numbers:
+            inside.append(one)
     return min(inside, key=lambda one: one.key[0].place, default=None)
 
 
@@ -279,9 +282,12 @@ def _with_local_positions(function: Any, name: str, axis: str, size: int) -> Any
     position = function.__code__.co_varnames.index(name)
 
     def shifted(*args: Any, **kwargs: Any) -> Any:
-        given = [_in_shard(arg, axis, size) if index == position else arg for index, arg in enumerate(args)]
-        named = {key: _in_shard(value, axis, size) if key == name else value for key, value in kwargs.items()}
-        return function(*given, **named)
+        given = list(args)
+        if position < len(given):
+            given[position] = _in_shard(given[position], axis, size)
+        if name in kwargs:
+            kwargs[name] = _in_shard(kwargs[name], axis, size)
+        return function(*given, **kwargs)
 
     return shifted
 
