@@ -12,10 +12,12 @@ from typing import Any
 
 from shardlint.evaluation import guarded_code, meshes
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import MARK, NAMES, is_users
+from shardlint.evaluation.guarded_code import PLACES
+from shardlint.evaluation.guards import MARK, NAMES, changed, is_users
 from shardlint.evaluation.mapping import shard_map
 from shardlint.evaluation.meshes import Sharding, Spec
 from shardlint.evaluation.outside import Outside, provide
+from shardlint.evaluation.recording import Where
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
 from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
@@ -111,23 +113,36 @@ def resolved(annotation: Any, names: dict[str, Any]) -> Any:
         raise NotEvaluable(f"the annotation {annotation}") from error
 
 
-def specs_of(kind: Any, prefix: Sequence[tuple[str, ...]] = ()) -> Any:
-    """The tree of specs of a type: one for each array in it."""
+def specs_of(kind: Any, prefix: Sequence[tuple[str, ...]] = (), where: Where | None = None) -> Any:
+    """The tree of specs of a type: one for each array in it. ``where`` is the annotation."""
     if isinstance(kind, ArrayType):
-        return Spec(*[axes if len(axes) != 1 else axes[0] for axes in (*prefix, *kind.axes())])
+        make = Spec if where is None else changed(where, Spec)
+        spec = make(*[axes if len(axes) != 1 else axes[0] for axes in (*prefix, *kind.axes())])
+        spec.where = where
+        return spec
     if isinstance(kind, Stacked):
-        return specs_of(kind.inner, (*prefix, *kind.axes()))
+        return specs_of(kind.inner, (*prefix, *kind.axes()), where)
     if isinstance(kind, type) and is_users(kind) and is_dataclass(kind):
-        found = {name: specs_of(kind_, prefix) for name, kind_ in fields_of(kind).items()}
+        places = _places(kind)
+        found = {name: specs_of(kind_, prefix, places.get(name)) for name, kind_ in fields_of(kind).items()}
         made = object.__new__(kind)
         for name, value in found.items():
             object.__setattr__(made, name, value)
         return made
     if isinstance(kind, types.GenericAlias) and kind.__origin__ is tuple:
-        return tuple(specs_of(one, prefix) for one in kind.__args__)
+        return tuple(specs_of(one, prefix, where) for one in kind.__args__)
     if isinstance(kind, Outside) and kind.qualname in ("typing.Any", "jax.Array"):
         return Spec()
     raise NotEvaluable("the specs of a type")
+
+
+def _places(cls: type) -> dict[str, Where]:
+    """Where the annotations of a class stand."""
+    found: dict[str, Where] = {}
+    for base in reversed(cls.__mro__):
+        path = base.__dict__.get(NAMES, {}).get("__file__", "")
+        found.update({name: Where(path, place) for name, place in base.__dict__.get(PLACES, ())})
+    return found
 
 
 def fields_of(cls: type) -> dict[str, Any]:

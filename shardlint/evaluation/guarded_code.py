@@ -32,6 +32,8 @@ _SPECIAL = frozenset(
 )
 ATTRIBUTE, SET, CALL, ITEM, OPERATOR, TICK = "_attr_", "_set_", "_call_", "_item_", "_op_", "_tick_"
 IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
+PLACES = "__shardlint_places__"
+"""The attribute by which a class of the program knows where its annotations stand."""
 LARGEST = 4096
 """Numbers up to this one may stand for a number of devices."""
 _OPERATORS: dict[type[ast.operator], str] = {
@@ -190,6 +192,19 @@ class _Guards(ast.NodeTransformer):
         node.args.defaults = [self.visit(one) for one in node.args.defaults]
         node.args.kw_defaults = [None if one is None else self.visit(one) for one in node.args.kw_defaults]
         return self._ticking(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """A class remembers where its annotations stand."""
+        places: list[ast.expr] = []
+        for one in node.body:
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                pair = [ast.Constant(one.target.id), _place(one.annotation)]
+                places.append(ast.Tuple(pair, ast.Load()))
+        self.generic_visit(node)
+        if places:
+            held = ast.Assign([ast.Name(PLACES, ast.Store())], ast.Tuple(places, ast.Load()))
+            node.body.append(ast.fix_missing_locations(_at(node, held)))
+        return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         node.body = self.visit(node.body)

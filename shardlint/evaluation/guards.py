@@ -208,6 +208,12 @@ def _changed(run: Run, where: Where, function: Any) -> Any:
     return function if change is None else change.function(function)
 
 
+def changed(where: Where, function: Any) -> Any:
+    """The function that makes something there instead of one, or itself."""
+    run = _run.get()
+    return function if run is None else _changed(run, where, function)
+
+
 def _noted_call(
     run: Run | None, where: Where, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> AbstractContextManager[None]:

@@ -28,6 +28,8 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
     found: dict[Where, Origin] = {}
     if refusal.mapped is not None:
         found[refusal.mapped] = Origin(refusal.mapped, "this function is mapped by jax.pmap without axis_name")
+    for one in _written(run, refusal.size):
+        found.setdefault(one.where, one)
     for operand in refusal.operands:
         for one in _specs(recorder, operand) if refusal.is_of_sizes else ():
             found.setdefault(one.where, one)
@@ -37,13 +39,20 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
     return tuple(found.values())
 
 
+def _written(run: Outcome, size: int | None) -> Iterator[Origin]:
+    """Where a size is written in the program, if that number is written in one place."""
+    places = [where for where, value in run.written.items() if value == size]
+    if len(places) == 1:
+        yield Origin(Where(*places[0]), f"{size} is written here")
+
+
 def _specs(recorder: Recorder, operand: Array) -> Iterator[Origin]:
     """The spec of the argument that an array was computed from, if that is one."""
     roots = [one for one in _led(recorder, operand, inside=True) if one.is_argument or not one.sources]
     where = recorder.specs.get(roots[0].number) if len(roots) == 1 else None
     if where is not None:
         shape = ", ".join(map(str, operand.dims))
-        yield Origin(where, f"this PartitionSpec is of the argument that ({shape}) is computed from")
+        yield Origin(where, f"this spec is of the argument that ({shape}) is computed from")
 
 
 def _unreduced(trace: Trace, result: Array) -> Iterator[Origin]:

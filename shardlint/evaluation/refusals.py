@@ -28,6 +28,7 @@ class Refused(ValueError):
         axis: str | None = None,
         operands: tuple[Array, ...] = (),
         varying: Collection[str] = (),
+        size: int | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -35,6 +36,7 @@ class Refused(ValueError):
         self.axis = axis
         self.operands = operands
         self.varying = frozenset(varying)
+        self.size = size
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Refusal:
     """The arrays that it is about."""
     varying: frozenset[str] = frozenset()
     """The axes over which these should not vary."""
+    size: int | None = None
+    """The size that cannot be divided."""
     mapped: Where | None = None
     """The function that a mapping without a name for its axis was given, where such a name is missing."""
 
@@ -72,7 +76,15 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
         return Refusal("ST204", message, None, where, is_of_sizes=True, operands=error.operands)
     if isinstance(error, UnboundAxis):
         return Refusal("ST305", _unbound(error), None, where, mapped=getattr(error, _MAPPED, None))
-    return Refusal(error.code, error.message, error.axis, where, operands=error.operands, varying=error.varying)
+    return Refusal(
+        error.code,
+        error.message,
+        error.axis,
+        where,
+        operands=error.operands,
+        varying=error.varying,
+        size=error.size,
+    )
 
 
 _MAPPED = "shardlint_mapped"
@@ -107,7 +119,7 @@ def does_not_divide(path: str, dimension: int, size: int, axis: str, devices: in
     """For an argument that cannot be cut into equal parts."""
     what = f"argument {path}" if path else "the argument"
     reason = indivisible(size, devices, [axis])
-    return Refused("ST104", f"JAX refuses this call: dimension {dimension} of {what}: {reason}", axis)
+    return Refused("ST104", f"JAX refuses this call: dimension {dimension} of {what}: {reason}", axis, size=size)
 
 
 def is_longer(path: str, entries: int, rank: int) -> Refused:

@@ -309,9 +309,9 @@ def _of_specs(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repa
         line = {other for other in trace.many.specs.values() if _line(other) == _line(where)}
         first = min(line, key=lambda other: other.place)
         for dimension in range(one.array.rank):
-            text = f"dimension {dimension} sharded over {axis!r} in this PartitionSpec"
+            text = f"dimension {dimension} sharded over {axis!r} here"
             if len(line) > 1:
-                text += " and the others of this line"
+                text += " and in the other specs of this line"
             function = functools.partial(_sharding, dimension=dimension, axis=axis)
             yield Repair(first, text, function=function, changed=tuple(line))
 

@@ -97,7 +97,7 @@ WRONG = {
     "specs": (
         SPECS.format(spec='P(None, "t")'),
         ("ST204", 13),
-        [(8, "this PartitionSpec is of the argument that (16, 2) is computed from")],
+        [(8, "this spec is of the argument that (16, 2) is computed from")],
     ),
     "unreduced": (
         UNREDUCED.format(peak="jnp.max(logits, axis=-1)"),
@@ -114,7 +114,18 @@ WRONG = {
 
 def findings(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> list[dict[str, object]]:
     (folder / "program.py").write_text(text)
-    main(["--no-cache", "--jobs", "1", "--format", "json", "--select", "ST204,ST301,ST305,ST311,ST316", str(folder)])
+    main(
+        [
+            "--no-cache",
+            "--jobs",
+            "1",
+            "--format",
+            "json",
+            "--select",
+            "ST104,ST204,ST301,ST305,ST311,ST316",
+            str(folder),
+        ]
+    )
     found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
     return found
 
@@ -161,5 +172,82 @@ def test_a_finding_without_a_run_has_the_notes_of_the_run(capsys: pytest.Capture
     assert (finding["code"], finding["line"]) == ("ST311", 8)
     related = finding["related"]
     assert isinstance(related, list)
-    texts = [f"this PartitionSpec is of the argument that ({size}, 3) is computed from" for size in (2, 8)]
+    texts = [f"this spec is of the argument that ({size}, 3) is computed from" for size in (2, 8)]
     assert [(note["line"], note["message"]) for note in related] == [(13, text) for text in texts]
+
+
+LAYERS = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+
+CONFIG = dict(width=6, layers={layers})
+
+
+def total(params):
+    return jax.lax.psum(jnp.sum(params), "stage")
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("stage",), axis_types=(AxisType.Auto,))
+    params = jnp.ones((CONFIG["layers"], CONFIG["width"]))
+    return jax.shard_map(total, mesh=mesh, in_specs=P("stage"), out_specs=P())(params)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_size_that_is_not_divisible_is_named_where_it_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert findings(capsys, tmp_path, LAYERS.format(layers=8)) == []
+    (finding,) = findings(capsys, tmp_path, LAYERS.format(layers=10))
+    assert (finding["code"], finding["line"]) == ("ST104", 16)
+    related = finding["related"]
+    assert isinstance(related, list)
+    assert (6, "10 is written here") in [(note["line"], note["message"]) for note in related]
+    (finding,) = findings(capsys, tmp_path, LAYERS.format(layers=6))
+    assert finding["code"] == "ST104"
+    assert finding["related"] == []
+
+
+FIELDS = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType
+from shardtypes import f32, pytree_dataclass, typed_shard_map
+
+
+@pytree_dataclass
+class Head:
+    w: f32["M V/t"]
+    b: f32["{bias}"]
+
+
+@typed_shard_map
+def logits(head: Head, x: f32["B M"]) -> f32["B V/t"]:
+    return x @ head.w + head.b
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("t",), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(mesh):
+        return logits(Head(jnp.ones((6, 8)), jnp.ones(8)), jnp.ones((2, 6)))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_field_that_is_not_sharded_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert findings(capsys, tmp_path, FIELDS.format(bias="V/t")) == []
+    (finding,) = findings(capsys, tmp_path, FIELDS.format(bias="V"))
+    assert (finding["code"], finding["line"]) == ("ST311", 16)
+    related = finding["related"]
+    assert isinstance(related, list)
+    assert (11, "this spec is of the argument that (8) is computed from") in [
+        (note["line"], note["message"]) for note in related
+    ]

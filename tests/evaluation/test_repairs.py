@@ -193,7 +193,7 @@ def test_layers_that_every_stage_has() -> None:
     (departure,) = judged(STAGES.format(w="P()")).departures
     mended = repair(departure)
     assert mended is not None
-    assert mended.text == "dimension 0 sharded over 'stage' in this PartitionSpec and the others of this line"
+    assert mended.text == "dimension 0 sharded over 'stage' here and in the other specs of this line"
     assert agrees(departure, mended, STAGES.format(w='P("stage")'))
 
 
@@ -249,3 +249,44 @@ def test_a_weight_whose_gradient_is_not_summed_is_named_where_it_is_used() -> No
     assert mended.text == "a lax.psum over 't' of the gradient by what this takes"
     assert mended.where.place[0] == 29
     assert agrees(departure, mended, SHARED.format(used="jnp.exp(copied(shared))"))
+
+
+ANNOTATED = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType
+from shardtypes import f32, pytree_dataclass, typed_shard_map
+
+
+@pytree_dataclass
+class Layers:
+    w: f32["{layers}"]
+
+
+@typed_shard_map
+def run(layers: Layers, x: f32["B"]) -> f32[""]:
+    stage = lax.axis_index("stage")
+    for turn in range(lax.axis_size("stage")):
+        moved, _ = lax.scan(lambda x, w: (x * w, None), x, layers.w)
+        x = lax.psum(jnp.where(stage == turn, moved, 0), "stage")
+    return x.sum()
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("stage",), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(mesh):
+        return run(Layers(jnp.linspace(0.9, 1.2, 8)), jnp.linspace(0.1, 1.0, 3))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_an_annotation_that_shards_nothing_is_a_spec_too() -> None:
+    (departure,) = judged(ANNOTATED.format(layers="L")).departures
+    mended = repair(departure)
+    assert mended is not None
+    assert (mended.text, mended.where.place[0]) == ("dimension 0 sharded over 'stage' here", 11)
+    assert agrees(departure, mended, ANNOTATED.format(layers="L/stage"))
