@@ -27,6 +27,7 @@ from shardlint.evaluation import (
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.outside import Outside, attribute, known
 from shardlint.evaluation.recording import Place
+from shardlint.star_exports import STAR_EXPORTS
 from shardtypes.semantics.array import NotConcrete
 
 Find = Callable[[str, str], "tuple[str, str, str] | None"]
@@ -220,9 +221,14 @@ class World:
         return below if below is not None else attribute(Outside(full), name)
 
     def _star(self, module: Module, whole: str, level: int) -> None:
-        found = self.module(self._absolute(module, whole, level), module.name)
-        if found is None:
+        full = self._absolute(module, whole, level)
+        found = self.module(full, module.name)
+        if found is None and full not in STAR_EXPORTS:
             raise NotEvaluable(f"all names of {whole}")
+        if found is None:
+            library = Outside(full)
+            module.names.update({name: attribute(library, name) for name in STAR_EXPORTS[full]})
+            return
         module.names.update({name: value for name, value in found.names.items() if not name.startswith("_")})
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from shardlint.lower import lower
-from shardlint.project import STAR_EXPORTS, Definition, External, ModuleRef, Project
+from shardlint.project import Definition, External, ModuleRef, Project
+from shardlint.star_exports import STAR_EXPORTS
 from tests.support import run_python
 
 
@@ -95,3 +96,21 @@ def test_two_modules_of_one_name() -> None:
 def test_star_exports_are_what_shardtypes_exports() -> None:
     result = run_python("-c", "import shardtypes; print(*shardtypes.__all__)")
     assert set(result.stdout.split()) == STAR_EXPORTS["shardtypes"], result.stderr
+
+
+@pytest.mark.parametrize("library", sorted(STAR_EXPORTS.keys() - {"shardtypes"}))
+def test_star_exports_have_what_the_library_exports(library: str) -> None:
+    """In this version of it; others export more, or less."""
+    result = run_python(
+        "-c", f"before = set(dir()); from {library} import *; print(*set(dir()) - before - {{'before'}})"
+    )
+    exported = set(result.stdout.split())
+    assert exported, result.stderr
+    assert exported <= STAR_EXPORTS[library]
+
+
+def test_names_of_a_star_import_are_those_of_the_library() -> None:
+    found = project({"main.py": "from jax.numpy import *\nfrom jax.lax import *\n"})
+    assert found.lookup("main", "sum") == External("jax.numpy.sum")
+    assert found.lookup("main", "psum") == External("jax.lax.psum")
+    assert found.lookup("main", "len") is None
