@@ -81,7 +81,6 @@ COMPLEXITIES: dict[str, float] = {
     "shardlint/ops/gathering.py:gather": 30,
     "shardlint/ops/operators.py:_int_result": 28,
     "shardlint/ops/reductions.py:reduce": 26,
-    "shardlint/ops/reshape.py:reshaped": 28,
     "shardlint/ops/sharding/base.py:computed": 27,
     "shardlint/ops/sharding/collectives.py:exchanged": 31,
     "shardlint/ops/sharding/combining.py:_lasting": 37,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations, product
 
 from shardlint.values import ArrayValue, Value
@@ -18,14 +18,30 @@ def permuted(before: Value, after: Value) -> str | None:
     source, target = _sizes(before), _sizes(after)
     if source is None or target is None or not _telling(source):
         return None
-    parts = [_factors(size) for size in source]
-    atoms = [atom for factors in parts for atom in factors]
-    if len(atoms) > _MAX_RANK:
-        return None
-    if _in_order(parts, target) or not _regroups(atoms, target) or _splits(source, target):
+    partings = [parts for parts in _partings(source, target) if _is_regrouped(parts, target)]
+    if not partings or _splits(source, target) or any(_in_order(parts, target) for parts in partings):
         return None
     shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
     return f"reshape from {shapes[0]!r} to {shapes[1]!r} does not move elements: use a transpose"
+
+
+def _is_regrouped(parts: list[list[Size]], target: list[Size]) -> bool:
+    """Whether the target is made of the factors of the source's dimensions."""
+    atoms = [atom for factors in parts for atom in factors]
+    return len(atoms) <= _MAX_RANK and _regroups(atoms, target)
+
+
+def _partings(source: list[Size], target: list[Size]) -> Iterator[list[list[Size]]]:
+    """The factors of each dimension: those that are written in its size; or, of one dimension, two that the target has,
+    as ``h`` and ``d // h`` are of ``d``."""
+    whole = [_factors(size) for size in source]
+    yield whole
+    for i, size in enumerate(source):
+        for first, second in permutations(target, 2):
+            if size in (first, second) or first == 1:
+                continue
+            if size // first == second:
+                yield [*whole[:i], [first, second], *whole[i + 1 :]]
 
 
 def _sizes(value: ArrayValue) -> list[Size] | None:

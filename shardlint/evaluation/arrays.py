@@ -14,7 +14,7 @@ from shardlint.evaluation.outside import KNOWN, guarded, provide
 from shardlint.evaluation.python import methods
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.local_sizes import axes_of, plain
+from shardtypes.semantics.local_sizes import axes_of, computed, plain
 from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import DType, asarray
 from shardtypes.semantics.lowerings.indexing import At
@@ -202,7 +202,8 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 "random.RandomState",
             ):
                 raise NotEvaluable("an array beyond all bounds")
-        return function(*args, **kwargs)
+        value = function(*args, **kwargs)
+        return computed(value, *args) if isinstance(value, np.number) else value
 
     return call
 

@@ -44,11 +44,15 @@ class Step:
 @dataclass(frozen=True)
 class Culprit:
     """The expression at which the runs part; ``operands`` are what it was computed from. ``begun`` is where a factor
-    came in that this expression should have taken out."""
+    came in that this expression should have taken out. ``local`` are the axes over which dimensions are sharded whose
+    local sizes it was given, or numbers that were computed from these. ``is_of_arguments`` tells that it was computed
+    from arguments of the mapped function."""
 
     step: Step
     operands: tuple[Step, ...]
     begun: Step | None = None
+    local: frozenset[str] = frozenset()
+    is_of_arguments: bool = False
 
     @property
     def has_partial_sum(self) -> bool:
@@ -115,6 +119,19 @@ class Culprit:
         is_product |= getattr(what, "__module__", "") == optimizers.__name__
         return is_product and not self.step.value.key[0].backward and self.step.state == "off" and self.step.power > 0
 
+    def repeats(self, axis: str) -> bool:
+        """Whether it adds up, over the devices, what all of them have alike, as it follows from their arguments."""
+        value = self.step.value
+        if not self.is_of_arguments or axis not in value.given.names:
+            return False
+        if getattr(value.what, "qualname", "") != "jax.lax.psum":
+            return False
+        relations = [one.relation for one in self.operands]
+        if any(relation is None or relation.kind != "same" for relation in relations):
+            return False
+        states = [one.state for one in self.operands]
+        return "holds" in states
+
     def adds_shards(self, axis: str) -> bool:
         """Whether it adds up, over the devices, parts of one array that stand for different entries of it."""
         reduces = getattr(self.step.value.what, "qualname", "") in _REDUCTIONS and axis in self.step.value.given.names
@@ -131,6 +148,7 @@ class Trace:
         self._twins = {one.key: one for one in few.values if many.met[one.key[0]] == few.met[one.key[0]]}
         self._steps: dict[int, Step] = {}
         self._choosing: dict[int, bool] = {}
+        self._sizes: dict[int, frozenset[str] | None] = {}
 
     def step(self, number: int) -> Step:
         """One recorded value, compared."""
@@ -179,8 +197,41 @@ class Trace:
             for step in (one for one in lost if one.state == wanted):
                 operands = self.before(step)
                 if self._is_choice(step, operands) is choosing and self._is_first(step, operands):
-                    return self._completed(step, lost) or Culprit(step, operands)
+                    return self._completed(step, lost) or self._described(step, operands)
         return None
+
+    def _described(self, step: Step, operands: tuple[Step, ...]) -> Culprit:
+        made = [self._made_of_sizes(source) for source in step.value.sources]
+        is_of_arguments = None in made
+        return Culprit(step, operands, None, self._local(step), is_of_arguments)
+
+    def _local(self, step: Step) -> frozenset[str]:
+        """The axes of the local sizes that an expression was given, itself or as arrays made of nothing else."""
+        found = set(step.value.given.local)
+        for source in step.value.sources:
+            axes = self._made_of_sizes(source)
+            if axes is not None:
+                found |= axes
+        return frozenset(found)
+
+    def _made_of_sizes(self, number: int) -> frozenset[str] | None:
+        """The axes of the local sizes that a value was computed from; None if there are arguments among its sources."""
+        waiting = [number]
+        while waiting:
+            value = self.many.values[waiting[-1]]
+            if value.is_argument:
+                self._sizes[waiting.pop()] = None
+                continue
+            missing = [source for source in value.sources if source not in self._sizes]
+            if missing:
+                waiting += missing
+                continue
+            found: set[str] | None = set(value.given.local)
+            for source in value.sources:
+                axes = self._sizes[source]
+                found = None if found is None or axes is None else found | axes
+            self._sizes[waiting.pop()] = None if found is None else frozenset(found)
+        return self._sizes[number]
 
     def _completed(self, step: Step, lost: list[Step]) -> Culprit | None:
         """Where a partial result that is off by a factor, as a mean of each device's own examples is, was completed in

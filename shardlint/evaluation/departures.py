@@ -93,8 +93,9 @@ class Departure:
         """Whether a function is wrong whoever calls it.
 
         A caller may take out a factor, and may give what is laid out for a number of devices: then each device's part
-        is whole by itself. A local size is nothing that it could make up for, and a partial sum is no layout. And it
-        may give as much as there are devices, so that each has one entry.
+        is whole by itself. A local size is nothing that it could make up for, nor is a sum over devices that all have
+        the same, and a partial sum is no layout. And it may give as much as there are devices, so that each has one
+        entry.
         """
         if isinstance(self.difference, Resized) or self.culprit.selects or self.culprit.adds_shards(self.axis):
             return False
@@ -102,7 +103,9 @@ class Departure:
         if given.counted:
             return False
         if self.is_factor or self.culprit.step.state == "off":
-            return self.axis in given.local
+            if self.culprit.repeats(self.axis):
+                return True
+            return self.axis in self.culprit.local
         return self.is_shared or self.culprit.has_partial_sum or self.culprit.mixes_shards(self.axis)
 
 
@@ -247,7 +250,10 @@ def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
     """What to change for another size. One device comes last: for that, programs may take another way."""
     size = declared.sizes[axis]
     where = declared.origin(axis)
-    for other in (*((size // 2,) if size > 2 and size % 2 == 0 else ()), 2 * size, 1):
+    sizes = [2 * size, 1]
+    if size > 2 and size % 2 == 0:
+        sizes.insert(0, size // 2)
+    for other in sizes:
         devices = DEVICES * other // size
         if where is None:
             yield Setting(devices, {})

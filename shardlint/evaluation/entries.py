@@ -213,8 +213,13 @@ def _finite(tried: Trial) -> Trial:
 
 def _is_finite(region: Region) -> bool:
     """Whether the results of a call are numbers."""
-    found = [numbers_of(leaf) for leaf in flatten(region.results)[0]]
-    return all(x is None or x.dtype.kind not in "fc" or bool(np.isfinite(x).all()) for x in found)
+    leaves, _ = flatten(region.results)
+    for numbers in map(numbers_of, leaves):
+        if numbers is None or numbers.dtype.kind not in "fc":
+            continue
+        if not np.isfinite(numbers).all():
+            return False
+    return True
 
 
 @lru_cache(maxsize=64)

@@ -17,6 +17,7 @@ from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardlint.evaluation.recording import Place, Recorder, Where
 from shardtypes.semantics.array import Array, SizesDiffer
+from shardtypes.semantics.local_sizes import computed
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ITEM = "[]"
@@ -189,6 +190,8 @@ def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -
         raise
     if getattr(value, "where", MARK) is None:  # a PartitionSpec that was made here
         value.where = where
+    if isinstance(value, (int, float, np.generic)) and _code(function) is None:
+        value = computed(value, *given)
     return note(path, place, function, value, given)
 
 

@@ -60,6 +60,13 @@ class Device:
     device_kind: str = "cpu"
 
 
+def _given(numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The numbers of a method that takes them one by one or in one tuple."""
+    if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)):
+        return tuple(numbers[0])
+    return numbers
+
+
 class DeviceGrid:
     """An array of devices, such as ``np.array(jax.devices()).reshape(2, 4)``. Only its shape matters."""
 
@@ -80,7 +87,7 @@ class DeviceGrid:
 
     def reshape(self, *sizes: Any, order: str = "C") -> DeviceGrid:
         """A size of -1 follows from the number of devices; others are taken as they are, whatever that is."""
-        given = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+        given = _given(sizes)
         rest = math.prod(size for size in given if size != -1)
         if -1 in given and self.size % rest:
             raise ValueError("devices that do not fit the mesh")
@@ -92,8 +99,8 @@ class DeviceGrid:
     ravel = flatten
 
     def transpose(self, *order: Any) -> DeviceGrid:
-        given = tuple(order[0]) if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
-        return DeviceGrid([self.shape[k] for k in given or reversed(range(self.ndim))])
+        given = _given(order) or reversed(range(self.ndim))
+        return DeviceGrid([self.shape[k] for k in given])
 
     @property
     def T(self) -> DeviceGrid:

@@ -65,7 +65,7 @@ def _names(values: Sequence[Any]) -> Iterator[str]:
     for value in values:
         if isinstance(value, str):
             yield value
-        elif isinstance(value, tuple):
+        elif isinstance(value, (tuple, list)):
             yield from _names(value)
 
 

@@ -247,7 +247,10 @@ def _indexed_size(departure: Departure) -> int | None:
         for one in departure.culprit.operands
         if one.relation is not None and one.relation.kind == "split" and one.relation.dim is not None
     ]
-    return int(sharded[0]) * departure.counts[0] if len(sharded) == 1 and isinstance(sharded[0], int) else None
+    if len(sharded) != 1:
+        return None
+    (local,) = sharded
+    return int(local) * departure.counts[0] if isinstance(local, int) else None
 
 
 def _subtracted(trace: Trace, indexed: Recorded, axis: str, size: int) -> Iterator[Repair]:

@@ -11,14 +11,9 @@ from shardtypes.lang import Different, Facts, Size, compare
 
 def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayValue:
     """The array in another shape. Adds the divisibility that the program relies on to the facts."""
+    if not _is_taken(call, target):
+        return with_dims(value, None)
     wild = [i for i, size in enumerate(target) if size == -1]
-    if len(wild) > 1:
-        raise OpError("ST206", f"{call.name}: -1 is given {len(wild)} times")
-    negative = next((s for s in target if s is not None and (s.constant or 0) < -1), None)
-    if negative is not None and call.ctx.numpy:
-        return with_dims(value, None)  # which NumPy takes for -1
-    if negative is not None:
-        raise OpError("ST206", f"{call.name}: {shown_size(negative)} is not a size")
     if value.dims is None:
         return with_dims(value, tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)))
     sizes = [dim.size for dim in value.dims]
@@ -26,9 +21,13 @@ def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayV
     known = [size for size in sizes if size is not None]
     given = [size for i, size in enumerate(target) if size is not None and i not in wild]
     complete = len(known) == len(sizes)
-    if not complete or len(given) + len(wild) < len(target):
+    unknown = [i for i, size in enumerate(target) if size is None]
+    if not complete or len(unknown) + len(wild) > 1:
         return with_dims(value, tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)))
     total, wanted = product(known), product(given)
+    if unknown and wanted.constant == 0:
+        return with_dims(value, tuple(map(Dimension, target)))  # any size will do
+    wild += unknown  # else one that is not known is what the others leave
     if wild:
         inferred = _inferred(call, value, total, wanted, target)
         target = [inferred if i in wild else size for i, size in enumerate(target)]
@@ -36,6 +35,17 @@ def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayV
         _check_count(call, value, total, wanted, target)
     dims = [Dimension(size) for size in target]
     return with_dims(value, tuple(_keep_axes(call.ctx, value.dims, dims)))
+
+
+def _is_taken(call: Call, target: list[Size | None]) -> bool:
+    """Whether the sizes are what ``reshape`` takes, with -1 once at most; False where NumPy takes another for -1."""
+    inferred = sum(size == -1 for size in target)
+    if inferred > 1:
+        raise OpError("ST206", f"{call.name}: -1 is given {inferred} times")
+    negative = next((s for s in target if s is not None and (s.constant or 0) < -1), None)
+    if negative is not None and not call.ctx.numpy:
+        raise OpError("ST206", f"{call.name}: {shown_size(negative)} is not a size")
+    return negative is None
 
 
 def _check_count(call: Call, value: ArrayValue, total: Size, wanted: Size, target: list[Size | None]) -> None:

@@ -98,6 +98,17 @@ def counted(value: Any) -> Any:
     return DeviceCount(value) if type(value) is int else value
 
 
+def computed(value: Any, *given: Any) -> Any:
+    """The number that a function outside of the program computed of others, as ``math.sqrt`` and ``numpy.float32`` do.
+
+    It depends on what they depend on. A whole number may have been rounded.
+    """
+    axes = axes_of(*given)
+    if not axes or isinstance(value, (bool, LocalInt, LocalFloat)):
+        return value
+    return local(value.item() if hasattr(value, "item") else value, axes, True)
+
+
 def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
     plain = getattr(base, name)
 

@@ -90,6 +90,14 @@ CASES = {
         'return lax.psum(w.at[x].get(mode="fill", fill_value=0), "t")',
         "get is applied to",
     ),
+    "one_hot": (
+        '(P(None), P("t", None))',
+        "P()",
+        'at = x - lax.axis_index("t") * w.shape[0]\n'
+        'return lax.psum(jax.nn.one_hot(at, w.shape[0], dtype=w.dtype) @ w, "t")',
+        'return lax.psum(jax.nn.one_hot(x, w.shape[0], dtype=w.dtype) @ w, "t")',
+        "jax.nn.one_hot is applied to",
+    ),
 }
 
 
@@ -150,10 +158,21 @@ def f(x, w):
         "np.size(x)",
         "np.prod(x.shape)",
         "max(1, x.size)",
+        "jnp.float32(x.size)",
+        "np.float32(x.size)",
+        "jnp.asarray(x.size, x.dtype)",
+        "jnp.array(x.shape[0]).astype(jnp.float32)",
+        "jnp.full((), x.size, jnp.float32)",
+        "(jnp.ones(()) * x.size)",
+        "jnp.maximum(1.0, x.size)",
+        "np.maximum(1.0, x.size)",
+        "float(x.size)",
+        "math.pow(x.size, 1.0)",
     ],
 )
 def test_a_total_is_not_divided_by_a_local_size(count: str) -> None:
     text = """
+import math
 import numpy as np
 
 def f(x):
@@ -165,6 +184,21 @@ def f(x):
     (said,) = texts(judged(HEAD + text.format(count)))
     assert "depends on the number of devices along 'd'" in said
     for right in (f'({count} * lax.axis_size("d"))', f'lax.psum({count}, "d")'):
+        assert texts(judged(HEAD + text.format(right))) == []
+
+
+@pytest.mark.parametrize("over", ['("d", "t")', "mesh.axis_names", '["d", "t"]'])
+def test_what_all_devices_have_alike_is_not_added_up(over: str) -> None:
+    text = """
+def f(x):
+    def body(x):
+        return lax.psum({}, OVER)
+
+    return jax.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=P(), check_vma=False)(x)
+""".replace("OVER", over)
+    (said,) = texts(judged(HEAD + text.format("jnp.sum(x)")))
+    assert "lax.psum gives a value multiplied by the number of devices" in said
+    for right in ("1", "jnp.ones(())", 'jnp.sum(x) / lax.axis_size("t")', "jnp.ones(3).sum()"):
         assert texts(judged(HEAD + text.format(right))) == []
 
 

@@ -10,7 +10,7 @@ from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
 from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract
-from shardtypes.semantics.lowerings.registry import lowering, register
+from shardtypes.semantics.lowerings.registry import Unsupported, lowering, register
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
 
@@ -521,6 +521,8 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = float, axis: int = -
     from shardtypes.semantics.primitives.structure import expand_dims, iota
 
     array = asarray(x)
+    if dtypes.is_kind(array.dtype, "floating"):
+        raise Unsupported("one_hot of floats")
     wide = expand_dims(array, axes=(array.rank,))
     classes = cast(iota(shape=(int(num_classes),), dimension=0, dtype="int32"), array.dtype or "int32")
     made = asarray(e.eq(wide, classes), dtype)
