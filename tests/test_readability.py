@@ -104,11 +104,11 @@ COMPLEXITIES: dict[str, float] = {
 #: Modules that import each other in a circle, imports for types and inside functions included: none is the goal.
 CIRCLES: dict[str, float] = {
     "pytest_shardtypes": 4,
-    "shardlint": 99,
-    "shardtypes": 94,
+    "shardlint": 69,
+    "shardtypes": 52,
 }
 #: Files whose functions run when a plain einsum is checked: 25 is the goal.
-ENTERED, FEW = 67, 25
+ENTERED, FEW = 68, 25
 _SLACK = 0.15  # of a limit over what is measured
 _PACKAGES = ("shardtypes", "shardlint", "pytest_shardtypes")
 _NO_CODE = frozenset(

@@ -40,7 +40,7 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     statistics,
     trees,
 )
-from shardlint.ops.indexing import index as index
+from shardlint.ops.application import apply as apply
 from shardlint.ops.members import ARRAY_MEMBERS as ARRAY_MEMBERS
 from shardlint.ops.members import attribute as attribute
 from shardlint.ops.members import method as method
@@ -51,5 +51,5 @@ from shardlint.ops.registry import MODELS as MODELS
 from shardlint.ops.registry import Model as Model
 from shardlint.ops.registry import OpContext as OpContext
 from shardlint.ops.registry import OpError as OpError
-from shardlint.ops.registry import apply as apply
 from shardlint.ops.registry import find_model as find_model
+from shardlint.ops.subscripts import index as index

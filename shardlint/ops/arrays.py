@@ -26,6 +26,9 @@ UNKNOWN_ARRAY = ArrayValue(None)
 ONE = Size.const(1)
 Dims = tuple[Dimension, ...]
 
+SCALARS = [*sorted(dtypes.CONCRETE - {"bool"}),
+           *"bool_ float_ int_ complex_ single double csingle cdouble".split()]  # fmt: skip
+
 
 def as_array(value: Value, x64: bool = False) -> ArrayValue | None:
     """An array, or the rank-0 array that JAX makes of a Python number; None for anything else."""

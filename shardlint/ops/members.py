@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from shardlint.ops.application import apply
 from shardlint.ops.arrays import product, with_dims
 from shardlint.ops.indexing import AT, index_array
 from shardlint.ops.registry import (
     MODELS,
     OpContext,
     OpError,
-    apply,
     static_int,
 )
 from shardlint.values import (

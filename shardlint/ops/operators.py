@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from shardlint.ops.application import apply, viewed
 from shardlint.ops.arrays import as_array, number_kind
-from shardlint.ops.registry import Call, OpContext, OpError, apply, static_int, viewed
+from shardlint.ops.registry import Call, OpContext, OpError, static_int
 from shardlint.values import (
     ArrayValue,
     DictValue,

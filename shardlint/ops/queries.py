@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardlint.ops.arrays import (
+    SCALARS,
     UNKNOWN_ARRAY,
     array,
     as_array,
@@ -133,10 +134,6 @@ def dtype(call: Call) -> Value:
 @model("dtype", *names("jax.numpy", "finfo iinfo"), *names("numpy", "finfo iinfo"))
 def limits(call: Call) -> Value:
     return Unknown(f"the limits of a dtype, {call.name}")
-
-
-SCALARS = [*sorted(dtypes.CONCRETE - {"bool"}),
-           *"bool_ float_ int_ complex_ single double csingle cdouble".split()]  # fmt: skip
 
 
 @model("x=0, /", *names("jax.numpy", " ".join(SCALARS)))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from shardlint.values import (
-    ArrayValue,
     DictValue,
     IntValue,
     Literal,
@@ -24,7 +23,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Facts, Size, dtypes
+from shardtypes.lang import Facts, Size
 from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
@@ -244,94 +243,6 @@ def find_model(qualname: str) -> Model | None:
     if found is None and qualname.startswith("numpy."):
         found = _models.get("jax." + qualname)
     return found
-
-
-#: NumPy functions that take what their twins refuse. (All promote dtypes by rules of their own.)
-_LENIENT = frozenset(
-    f"numpy.{name}"
-    for name in """tril triu diff convolve correlate squeeze argsort sort argpartition partition take
-    quantile percentile nanquantile nanpercentile""".split()
-)
-
-
-def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext) -> Value:
-    """The result of calling a function outside the project, by its qualified name.
-
-    Raises OpError for a certain mismatch. A function without a model gives ``Unknown('no model for …')``; so does a
-    call that does not fit the function's signature.
-    """
-    found = find_model(qualname)
-    if found is None:
-        return Unknown(f"no model for {qualname}")
-    bound = found.signature.bind(args, kwargs)
-    if bound is None:
-        return Unknown(f"arguments of {short_name(qualname)} not understood")
-    numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
-    if not numpy_twin:
-        return viewed(Call(qualname, bound, ctx), partial(_run, found))
-    inner = OpContext(ctx.facts, ctx.call, True, ctx.mesh, numpy=True)
-    try:
-        result = _run(found, Call(qualname, bound, inner))
-    except OpError as error:
-        if error.code == "ST212" or qualname.startswith("numpy.fft.") or qualname in _LENIENT:
-            return Unknown(f"{short_name(qualname)} has rules of its own")
-        raise
-    ctx.facts = inner.facts
-    return as_numpy(result)
-
-
-def viewed(call: Call, function: ModelFunction) -> Value:
-    """The result of a model; in manual code, and on explicit axes, the sharding model of the function runs besides."""
-    if call.ctx.view is None and call.ctx.explicit is None:
-        return function(call)
-    from shardlint.ops import sharding
-
-    if call.ctx.view is not None:
-        return sharding.apply(call, call.ctx.view, function)
-    assert call.ctx.explicit is not None
-    return sharding.explicit.apply(call, call.ctx.explicit, function)
-
-
-#: Functions of JAX that leave NumPy arrays what they are.
-_LEAVING = frozenset(
-    {"jax.block_until_ready", "jax.device_get", "jax.experimental.multihost_utils.broadcast_one_to_all"}
-)
-
-
-_AXES = frozenset({"axis", "axes", "source", "destination"})  # stay numbers of Python's, or of NumPy's
-
-
-def _run(found: Model, call: Call) -> Value:
-    if call.qualname.startswith("jax.") and call.qualname not in _LEAVING:
-        args = {n: value if n in _AXES else _entering(value, call.ctx.x64) for n, value in call.args.items()}
-        call = Call(call.qualname, args, call.ctx)
-    try:
-        result = found.function(call)
-    except UnknownArgument:
-        result = ArrayValue(None)
-    if found.alike:
-        from shardlint.ops.same_dtypes import check
-
-        check(call, found.alike)
-    return result
-
-
-def _entering(value: Value, x64: bool) -> Value:
-    """A NumPy array as JAX takes it: 64-bit dtypes become their 32-bit ones."""
-    if isinstance(value, ArrayValue) and value.numpy:
-        return replace(value, dtype=dtypes.canonical(value.dtype, x64) if value.dtype else None, numpy=False)
-    if isinstance(value, SequenceValue) and any(isinstance(i, (ArrayValue, SequenceValue)) for i in value.items):
-        return replace(value, items=tuple(_entering(item, x64) for item in value.items))
-    return value
-
-
-def as_numpy(value: Value) -> Value:
-    """What a ``jax.numpy`` model computed, as the NumPy twin returns it: same shape, dtype by NumPy's own rules."""
-    if isinstance(value, ArrayValue):
-        return ArrayValue(value.dims, None, numpy=True)
-    if isinstance(value, SequenceValue):
-        return SequenceValue(tuple(as_numpy(item) for item in value.items), value.kind, value.names)
-    return value
 
 
 def is_none(value: Value) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from shardtypes.lang.size import Size
+from shardtypes.semantics.registry import LOWERINGS
 
 if TYPE_CHECKING:
     from shardtypes.semantics.relation import Relations
@@ -156,9 +157,8 @@ class Array:
         return _operator("invert", self)
 
     def __getitem__(self, index: Any) -> Array:
-        from shardtypes.semantics.lowerings.indexing import indexed
-
-        return indexed(self, index)
+        found: Array = LOWERINGS["jax.Array.__getitem__"](self, index)
+        return found
 
     # What Python asks of a number can be told of one that is the same on all devices.
 
@@ -216,8 +216,6 @@ class Array:
 
 
 def _operator(name: str, *operands: Any) -> Array:
-    from shardtypes.semantics.lowerings import LOWERINGS
-
     found: Array = LOWERINGS[f"jax.numpy.{name}"](*operands)
     return found
 

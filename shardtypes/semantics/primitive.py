@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -16,7 +15,8 @@ from shardtypes.lang.frozen import frozen
 from shardtypes.semantics.array import Array, Dim, Node, NoGradient, Params, SizesDiffer, UnknownRank
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.propagation import propagated
-from shardtypes.semantics.relation import NOTHING_KNOWN, SAME, Monoid, Relation, Relations, axes_of
+from shardtypes.semantics.relation import NOTHING_KNOWN, SAME, Relation, Relations, axes_of
+from shardtypes.semantics.values import Values
 
 if TYPE_CHECKING:
     from shardtypes.semantics.simulated import Numbers
@@ -32,30 +32,6 @@ PullSeveral: TypeAlias = Callable[
     [Sequence["Array | None"], Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]
 ]
 """The same for several results, of which some may have no cotangent."""
-
-
-@frozen
-class Values:
-    """How the values of a result depend on those of the operands, by operand number.
-
-    ``jointly`` are those in which it is linear together, as a sum is; ``each`` those in which it is linear while the
-    others are held, as a product is. ``controls`` only choose or place: indices, predicates. ``degrees`` says for a
-    positive factor of an operand which power of it the result has (``None``: no power), where linearity does not;
-    ``together`` if that only holds when all operands have the factor (a maximum, a comparison). ``monotone`` are +1 or
-    -1 where the result grows or falls with an operand. ``monoid`` is what reduced letters are combined with.
-    ``moves`` tells that every entry of a result is an entry of an operand. A result that is its operands combined with
-    ``idempotent`` takes a complete operand as well as a part.
-    """
-
-    jointly: frozenset[int] = frozenset()
-    each: frozenset[int] = frozenset()
-    controls: frozenset[int] = frozenset()
-    degrees: tuple[Fraction | int | None, ...] = ()
-    together: bool = False
-    monotone: tuple[int, ...] = ()
-    monoid: Monoid | None = None
-    idempotent: Monoid | None = None
-    moves: bool = False
 
 
 @frozen

@@ -22,7 +22,7 @@ from shardtypes.semantics.relation import (
 )
 
 if TYPE_CHECKING:
-    from shardtypes.semantics.primitive import Values
+    from shardtypes.semantics.values import Values
 
 
 def propagated(

@@ -7,21 +7,18 @@ beside those of shapes; a function without one gives a result whose axes are not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
-from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
+from shardlint.ops.registry import Call, OpError
+from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import (
     ArrayValue,
-    Dimension,
     MeshValue,
-    Value,
 )
 from shardtypes.lang import format_shape
-from shardtypes.lang.messages import sharded_twice
 
 Split: TypeAlias = "list[Axes] | None"
 """The axes of every dimension of a result; None where nothing is known."""
@@ -95,14 +92,11 @@ def placed(value: ArrayValue) -> bool:
     return value.mesh is not None and not value.manual and UNPLACED not in value.marks
 
 
-#: The parameters that say how a result is to lie.
-_ASKED = ("out_sharding", "device", "sharding")
-
 Rule: TypeAlias = Callable[[GlobalOp, ArrayValue, "list[Origin]"], Split]
 
 EXPLICIT: dict[str, Rule] = {}
 #: The code of a result that would be split twice over one axis, where it is not ST313.
-_TWICE: dict[str, str] = {}
+TWICE: dict[str, str] = {}
 
 
 def rule(names: Sequence[str], found: Rule, twice: str = "ST313") -> None:
@@ -111,80 +105,4 @@ def rule(names: Sequence[str], found: Rule, twice: str = "ST313") -> None:
         if name in EXPLICIT:
             raise ValueError(f"two models of explicit axes for {name}")
         EXPLICIT[name] = found
-        _TWICE[name] = twice
-
-
-def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
-    """The operand as its type has it: explicit axes alone; nothing is known of one that is not of this mesh."""
-    if value.dims is None:
-        return value
-    if value.numpy:
-        dims = tuple(Dimension(dim.size, ()) for dim in value.dims)
-        return replace(value, dims=dims, mesh=mesh, marks=frozenset({UNPLACED}))
-    axes = explicit_axes(mesh) or {}
-    known = value.mesh == mesh
-    dims = tuple(
-        Dimension(dim.size, tuple(a for a in dim.axes if a in axes) if known and dim.axes is not None else None)
-        for dim in value.dims
-    )
-    return replace(value, dims=dims, mesh=mesh if known else None)
-
-
-def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
-    """The result of a modelled function on a mesh with explicit axes.
-
-    Raises OpError where the shapes are certainly wrong, or JAX refuses how they are split.
-    """
-    ctx = call.ctx
-    inner = replace(ctx, explicit=None)
-    if calls_back(call):
-        return model(call)
-    from shardlint.ops.sharding import explicit_sums  # it is about the calls that are defined here
-
-    operands = Operands(lambda value: _seen(value, mesh), lambda value: replace(value, mesh=None))
-    result = model(Call(call.qualname, operands.marked(call), inner))
-    ctx.facts = inner.facts
-    op = GlobalOp(call, mesh, tuple(operands.found), tuple(operands.positions))
-    asked = any(name in call.args and not is_none(call.args[name]) for name in _ASKED)
-    if asked and operands.complete:
-        explicit_sums.check_asked(op)
-    if not operands.complete or (asked and not op.ignores_out_sharding):
-        return each(result, lambda value, origins: value)
-    found = EXPLICIT.get(call.qualname, _no_rule)
-    partial = explicit_sums.sums(op)
-    if not partial:
-        return each(result, lambda value, origins: _placed(op, value, origins, found))
-    if not explicit_sums.kept(op):
-        return each(result, lambda value, origins: replace(value, pending=None))
-    return each(result, lambda value, origins: replace(_placed(op, value, origins, found), pending=partial))
-
-
-def _no_rule(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
-    return None
-
-
-def _whole(op: GlobalOp, out: ArrayValue) -> Split:
-    """What is made of arrays that are not split is not split, whatever the function."""
-    whole = op.operands and all(o.dims is not None and not any(d.axes != () for d in o.dims) for o in op.operands)
-    return [() for _ in out.dims or ()] if whole else None
-
-
-def _placed(op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule) -> ArrayValue:
-    split = found(op, bare, origins) if bare.dims is not None else None
-    split = _whole(op, bare) if split is None and bare.dims is not None else split
-    if split is None:
-        return bare
-    _check_twice(op, split)
-    dims = tuple(Dimension(d.size, axes, d.label) for d, axes in zip(bare.dims or (), split, strict=True))
-    on_mesh = not op.operands or any(o.mesh is not None for o in op.operands)
-    certain = not op.operands or any(placed(o) for o in op.operands)
-    marks = frozenset[tuple[str, str]]() if certain else frozenset({UNPLACED})
-    return replace(bare, dims=dims, mesh=op.mesh if on_mesh else None, marks=marks)
-
-
-def _check_twice(op: GlobalOp, split: list[Axes]) -> None:
-    named = [axis for axes in split for axis in axes or ()]
-    twice = next((axis for axis in named if named.count(axis) > 1), None)
-    if twice is not None:
-        why = sharded_twice(twice, [op.text(operand) for operand in op.operands])
-        raise op.refused(why, code=_TWICE[op.call.qualname])
+        TWICE[name] = twice

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardlint.ops.arrays import ONE
-from shardlint.ops.queries import SCALARS
+from shardlint.ops.arrays import ONE, SCALARS
 from shardlint.ops.registry import is_none, static_bool, static_int, static_str
 from shardlint.ops.sharding.base import names as qualified
 from shardlint.ops.sharding.contraction import letters_of

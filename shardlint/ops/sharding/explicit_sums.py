@@ -6,8 +6,7 @@ What some release refuses though it is linear (scaling, a mean) is not judged: o
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import ONE
-from shardlint.ops.queries import SCALARS
+from shardlint.ops.arrays import ONE, SCALARS
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding.base import names
 from shardlint.ops.sharding.contraction import letters_of

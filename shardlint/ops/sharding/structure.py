@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shardlint.ops.arrays import ONE, same
-from shardlint.ops.queries import SCALARS
+from shardlint.ops.arrays import ONE, SCALARS, same
 from shardlint.ops.registry import Call, is_none, static_int
 from shardlint.ops.sharding.base import Op, computed, is_zero, made, names, rule, unknown, with_numbers
 from shardlint.ops.sharding.combining import combined

@@ -33,5 +33,5 @@ from shardtypes.semantics.lowerings import (  # noqa: F401 - each registers its 
     special,
     statistics,
 )
-from shardtypes.semantics.lowerings.registry import LOWERINGS as LOWERINGS
-from shardtypes.semantics.lowerings.registry import Unsupported as Unsupported
+from shardtypes.semantics.registry import LOWERINGS as LOWERINGS
+from shardtypes.semantics.registry import Unsupported as Unsupported

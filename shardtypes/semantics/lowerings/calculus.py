@@ -23,7 +23,6 @@ from shardtypes.semantics.lowerings.indexing import searchsorted, take
 from shardtypes.semantics.lowerings.joining import concatenate
 from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract
 from shardtypes.semantics.lowerings.reductions import argsort, cumprod, cumsum, sum_
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
     common_shape,
@@ -34,6 +33,7 @@ from shardtypes.semantics.lowerings.shapes import (
     slice_in_dim,
 )
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP = "jax.numpy"
 

@@ -12,9 +12,9 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import DeviceCount
 from shardtypes.semantics.lowerings.convert import asarray, axis_of
 from shardtypes.semantics.lowerings.operators import divide
-from shardtypes.semantics.lowerings.registry import Lowering, Unsupported, lowering
 from shardtypes.semantics.primitives import collectives as p
 from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.registry import Lowering, Unsupported, lowering
 from shardtypes.semantics.simulated import Axis
 
 _F = TypeVar("_F", bound=Lowering)

@@ -8,12 +8,12 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, promoted
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.contractions import dot_general
 from shardtypes.semantics.primitives.reductions import reduce_sum
 from shardtypes.semantics.primitives.structure import squeeze, transpose
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 

@@ -10,9 +10,9 @@ from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import capacity_axes
-from shardtypes.semantics.lowerings.registry import Unsupported
 from shardtypes.semantics.primitives.elementwise import convert_element_type, truncate
 from shardtypes.semantics.primitives.structure import broadcast_in_dim, concatenate, expand_dims
+from shardtypes.semantics.registry import Unsupported
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
 

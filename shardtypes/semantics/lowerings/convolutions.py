@@ -17,10 +17,10 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.contractions import einsum
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted, sizes_of
 from shardtypes.semantics.lowerings.indexing import indexed
-from shardtypes.semantics.lowerings.registry import LOWERINGS, Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import expand_dims, flip, ravel, reshape, slice_in_dim, transpose
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.registry import LOWERINGS, Unsupported, lowering
 
 _JNP, _LAX, _SIGNAL = "jax.numpy", "jax.lax", "jax.scipy.signal"
 

@@ -10,10 +10,10 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, constant, dtype_name, int_of, shape_of
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.operators import add, multiply
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import broadcast_to
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.structure import expand_dims, iota
+from shardtypes.semantics.registry import Unsupported, lowering
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
 

@@ -14,9 +14,9 @@ from shardtypes.semantics.lowerings.contractions import einsum
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, inexact, like, sizes_of
 from shardtypes.semantics.lowerings.elementwise import clip, logit, softplus, where, xlogy
 from shardtypes.semantics.lowerings.reductions import sum_
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.special import betaln, log_ndtr, ndtr, ndtri, xlog1py
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _STATS = "jax.scipy.stats"
 Function = Callable[..., Array]

@@ -11,8 +11,8 @@ from shardtypes.semantics.lowerings import reductions
 from shardtypes.semantics.lowerings.contractions import contracted
 from shardtypes.semantics.lowerings.convert import asarray, promoted
 from shardtypes.semantics.lowerings.joining import stack
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.registry import Unsupported, lowering
 
 Groups = list[list[str]]
 """The names in each dimension of one side of a pattern; none for ``1`` and ``()``."""

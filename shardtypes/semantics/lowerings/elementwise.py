@@ -10,9 +10,9 @@ from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
 from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering, register
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import Unsupported, lowering, register
 
 _JNP, _LAX, _NN, _SPECIAL = "jax.numpy", "jax.lax", "jax.nn", "jax.scipy.special"
 

@@ -11,10 +11,10 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, cast, inexact, int_of, sizes_of
 from shardtypes.semantics.lowerings.joining import concatenate
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import flip, pad, roll, slice_in_dim
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import fft as p
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _FFT = "jax.numpy.fft"
 

@@ -10,8 +10,8 @@ from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, con
 from shardtypes.semantics.lowerings.elementwise import isinf, isnan, truth, where
 from shardtypes.semantics.lowerings.operators import absolute, divide, equal, floor_divide, multiply
 from shardtypes.semantics.lowerings.reductions import all_
-from shardtypes.semantics.lowerings.registry import lowering
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import lowering
 
 _JNP = "jax.numpy"
 

@@ -13,11 +13,11 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, cast, int_of, like, promoted
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.operators import remainder
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, ravel
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import indexing as p
 from shardtypes.semantics.primitives.structure import pad, reshape, slice_
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP = "jax.numpy"
 
@@ -172,6 +172,7 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
     return _Parsed(tuple(entries), tuple(arrays), tuple(dims), place)
 
 
+@lowering("jax.Array.__getitem__")
 def indexed(array: Array, index: Any) -> Array:
     """``array[index]``."""
     parsed = _parse(array, index)

@@ -7,9 +7,9 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, int_of, promoted, shape_of
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import atleast_1d, atleast_2d, ravel, slice_in_dim
 from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 

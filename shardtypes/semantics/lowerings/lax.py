@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from shardtypes.semantics.lowerings.convert import asarray
-from shardtypes.semantics.lowerings.registry import lowering
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import lowering
 from shardtypes.semantics.trees import map_leaves
 
 

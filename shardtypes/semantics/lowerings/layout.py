@@ -24,7 +24,6 @@ from shardtypes.semantics.lowerings.creation import linspace, zeros
 from shardtypes.semantics.lowerings.indexing import At, take
 from shardtypes.semantics.lowerings.joining import concatenate, split
 from shardtypes.semantics.lowerings.operators import power
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
     entries_of,
@@ -34,6 +33,7 @@ from shardtypes.semantics.lowerings.shapes import (
     reshape,
     size_of,
 )
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 

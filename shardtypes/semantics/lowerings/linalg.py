@@ -26,7 +26,6 @@ from shardtypes.semantics.lowerings.indexing import indexed, take
 from shardtypes.semantics.lowerings.joining import concatenate
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.lowerings.reductions import max_, min_, sum_
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
     common_shape,
@@ -39,6 +38,7 @@ from shardtypes.semantics.lowerings.shapes import (
 )
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import linalg as p
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _LINALG, _SCIPY = "jax.numpy.linalg", "jax.scipy.linalg"
 

@@ -10,9 +10,9 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, inexact, like, sizes_of
 from shardtypes.semantics.lowerings.elementwise import clip, log_sigmoid, logaddexp, one_hot, where, xlogy
 from shardtypes.semantics.lowerings.reductions import log_softmax, max_, sum_
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import moveaxis
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _F = TypeVar("_F", bound=Callable[..., Array])
 _where = where

@@ -13,7 +13,7 @@ from shardtypes.semantics.lowerings.creation import tri
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.random import normal, truncated_normal, uniform
 from shardtypes.semantics.lowerings.reductions import softmax
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _NN = "jax.nn"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
-from shardtypes.semantics.lowerings.registry import lowering
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import lowering
 
 _JNP = "jax.numpy"
 

@@ -12,10 +12,10 @@ from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.indexing import take
 from shardtypes.semantics.lowerings.operators import add, multiply
 from shardtypes.semantics.lowerings.reductions import argmax, argsort
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import common_shape
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import random as p
+from shardtypes.semantics.registry import Unsupported, lowering
 from shardtypes.semantics.simulated import Simulated
 
 _RANDOM = "jax.random"

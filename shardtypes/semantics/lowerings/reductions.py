@@ -10,11 +10,11 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, cast, inexact, like, promoted
 from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
 from shardtypes.semantics.lowerings.operators import divide, multiply, subtract
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
 from shardtypes.semantics.primitives.structure import expand_dims, reshape
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 

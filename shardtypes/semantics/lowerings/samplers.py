@@ -16,10 +16,10 @@ from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.linalg import cholesky, norm, qr
 from shardtypes.semantics.lowerings.random import bernoulli, exponential, normal, split, uniform
 from shardtypes.semantics.lowerings.reductions import sum_
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, expand_dims
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import samples as p
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _RANDOM = "jax.random"
 

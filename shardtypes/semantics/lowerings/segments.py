@@ -12,9 +12,9 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, like
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.indexing import At
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import broadcast_to
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _OPS = "jax.ops"
 

@@ -13,10 +13,10 @@ from shardtypes.semantics.lowerings.indexing import At, indexed, take
 from shardtypes.semantics.lowerings.joining import concatenate, stack
 from shardtypes.semantics.lowerings.operators import floor_divide, remainder
 from shardtypes.semantics.lowerings.reductions import argsort, cumsum, sort, sum_
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, moveaxis, ravel, reshape, size_of
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP = "jax.numpy"
 

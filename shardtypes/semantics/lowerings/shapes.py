@@ -9,9 +9,9 @@ from typing import Any
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import plain
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, int_of, shape_of
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 

@@ -10,9 +10,9 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, inexact, int_of, like
 from shardtypes.semantics.lowerings.elementwise import where, xlogy
 from shardtypes.semantics.lowerings.floats import iscomplexobj
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import special as p
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _SPECIAL, _JNP, _LAX = "jax.scipy.special", "jax.numpy", "jax.lax"
 

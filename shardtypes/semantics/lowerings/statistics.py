@@ -14,7 +14,6 @@ from shardtypes.semantics.lowerings.indexing import At, searchsorted, take_along
 from shardtypes.semantics.lowerings.joining import concatenate, stack
 from shardtypes.semantics.lowerings.operators import divide, multiply
 from shardtypes.semantics.lowerings.reductions import any_, average, max_, mean, min_, sort, std, sum_, var
-from shardtypes.semantics.lowerings.registry import Unsupported, lowering
 from shardtypes.semantics.lowerings.shapes import (
     atleast_2d,
     broadcast_to,
@@ -27,6 +26,7 @@ from shardtypes.semantics.lowerings.shapes import (
     transpose,
 )
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP = "jax.numpy"
 

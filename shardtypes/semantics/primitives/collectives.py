@@ -10,7 +10,7 @@ from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.local_sizes import gathered, sharded
-from shardtypes.semantics.primitive import Primitive, Pull, Values, declare, evaluating
+from shardtypes.semantics.primitive import Primitive, Pull, declare, evaluating
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.relation import (
     ALIKE,
@@ -26,6 +26,7 @@ from shardtypes.semantics.relation import (
     split,
 )
 from shardtypes.semantics.simulated import Axis, Simulated, on_devices
+from shardtypes.semantics.values import Values
 
 Groups = Sequence[Sequence[int]] | None
 Over = Callable[[Relation, str, int], Relation]

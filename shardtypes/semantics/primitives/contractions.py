@@ -8,8 +8,9 @@ from typing import Any
 from shardtypes.semantics.array import Array, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
-from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import transpose
+from shardtypes.semantics.values import Values
 
 Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 """``((contracted of the left, of the right), (batch of the left, of the right))``."""

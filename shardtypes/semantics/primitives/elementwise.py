@@ -12,7 +12,8 @@ from shardtypes.semantics import special
 from shardtypes.semantics.array import Array, Dim, NoGradient, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
-from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitive import PRIMITIVES, Primitive, declare
+from shardtypes.semantics.values import Values
 
 Derivative: TypeAlias = Callable[..., Array]
 """The derivative by one operand, from all operands and, last, the result."""
@@ -57,18 +58,15 @@ def _stretched(sizes: Sequence[Dim]) -> Dim:
 
 def unbroadcast(cotangent: Array, operand: Array) -> Array:
     """The cotangent of an operand that was broadcast: summed over the dimensions that it did not have."""
-    from shardtypes.semantics.primitives.reductions import reduce_sum
-    from shardtypes.semantics.primitives.structure import expand_dims
-
     extra = cotangent.rank - operand.rank
     stretched = [
         k for k in range(cotangent.rank) if k < extra or (operand.dims[k - extra] == 1 and cotangent.dims[k] != 1)
     ]
     if not stretched:
         return cotangent
-    summed = reduce_sum(cotangent, axes=tuple(stretched))
+    summed = PRIMITIVES["reduce_sum"](cotangent, axes=tuple(stretched))
     kept = tuple(k - extra for k in stretched if k >= extra)
-    return expand_dims(summed, axes=kept) if kept else summed
+    return PRIMITIVES["expand_dims"](summed, axes=kept) if kept else summed
 
 
 def elementwise(

@@ -8,8 +8,9 @@ from typing import Any
 from shardtypes.semantics.array import Array, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
-from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import plain
+from shardtypes.semantics.values import Values
 
 
 def _letters(operands: Sequence[Array], params: Params) -> Letters:

@@ -8,8 +8,9 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
-from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import plain, zeros_like
+from shardtypes.semantics.values import Values
 
 _READ = Values(jointly=frozenset({0}), controls=frozenset({1}), degrees=(1, None), monotone=(1, 0), moves=True)
 _WRITTEN = Values(jointly=frozenset({0, 2}), controls=frozenset({1}), degrees=(1, None, 1))

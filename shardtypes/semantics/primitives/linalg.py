@@ -8,10 +8,11 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim, NoGradient, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters, letters_in
-from shardtypes.semantics.primitive import DtypeRule, Values, declare, declare_several
+from shardtypes.semantics.primitive import DtypeRule, declare, declare_several
 from shardtypes.semantics.primitives.contractions import dot_general
 from shardtypes.semantics.primitives.elementwise import add, ge, mul, neg, number, select_n
 from shardtypes.semantics.primitives.structure import broadcast_in_dim, expand_dims, iota, plain, transpose, zeros_like
+from shardtypes.semantics.values import Values
 
 Sizes = Callable[[Dim, Dim, Params], Sequence[tuple[Dim, ...]]]
 """The last dimensions of each result, from the rows and columns of the matrix and the parameters."""

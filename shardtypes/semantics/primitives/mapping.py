@@ -9,10 +9,11 @@ from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.local_sizes import gathered, sharded
-from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import div, number
 from shardtypes.semantics.simulated import Axis, Simulated, on_devices
+from shardtypes.semantics.values import Values
 
 _KEPT = Values(jointly=frozenset({0}))
 

@@ -16,9 +16,10 @@ from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.local_sizes import axes_of
-from shardtypes.semantics.primitive import Values, declare
+from shardtypes.semantics.primitive import declare
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.simulated import Simulated
+from shardtypes.semantics.values import Values
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 

@@ -9,10 +9,11 @@ from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.primitive import PRIMITIVES as PRIMITIVES
-from shardtypes.semantics.primitive import Primitive, Pull, Values, declare, declare_several
+from shardtypes.semantics.primitive import Primitive, Pull, declare, declare_several
 from shardtypes.semantics.primitives.elementwise import convert_element_type, div, eq, mul
-from shardtypes.semantics.primitives.structure import broadcast_in_dim, plain, zeros_like
+from shardtypes.semantics.primitives.structure import broadcast_in_dim, iota, plain, zeros_like
 from shardtypes.semantics.relation import Monoid
+from shardtypes.semantics.values import Values
 
 
 def _reduced(operands: Sequence[Array], params: Params) -> Letters:
@@ -215,22 +216,18 @@ def _pull_sort(
     cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
     """Each cotangent goes back to where its entry came from."""
-    from shardtypes.semantics.primitives.indexing import put_along
-
     dimension = params["dimension"]
     places = positions(operands[0].dims, dimension)
     keys = operands[: params["num_keys"]]
     order = sort(*keys, places, **{**params, "count": len(keys) + 1})[-1]
     return [
-        None if cotangent is None else put_along(zeros_like(cotangent), order, cotangent, axis=dimension)
+        None if cotangent is None else PRIMITIVES["put_along"](zeros_like(cotangent), order, cotangent, axis=dimension)
         for cotangent in cotangents
     ]
 
 
 def positions(shape: Sequence[Dim], dimension: int) -> Array:
     """The index of each entry along one dimension."""
-    from shardtypes.semantics.primitives.structure import iota
-
     return iota(shape=tuple(shape), dimension=dimension, dtype="int32")
 
 

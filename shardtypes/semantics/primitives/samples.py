@@ -9,8 +9,9 @@ from shardtypes.semantics.array import Array, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.local_sizes import axes_of
-from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import plain
+from shardtypes.semantics.values import Values
 
 _KINDS = {"gamma": "standard_gamma", "poisson": "poisson", "binomial": "binomial"}
 

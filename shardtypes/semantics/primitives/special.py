@@ -6,7 +6,7 @@ import math
 
 from shardtypes.semantics import special
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.primitive import Primitive, Values
+from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives.elementwise import (
     CURVED,
     GROWING,
@@ -22,6 +22,7 @@ from shardtypes.semantics.primitives.elementwise import (
     square,
     sub,
 )
+from shardtypes.semantics.values import Values
 
 
 def _normal_slope(x: Array, y: Array) -> Array:

@@ -11,7 +11,9 @@ from shardtypes.semantics.array import Array, Dim, Params, SizesDiffer
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters, fresh, names
 from shardtypes.semantics.local_sizes import capacity_axes
-from shardtypes.semantics.primitive import Primitive, Values, declare
+from shardtypes.semantics.primitive import PRIMITIVES, Primitive, declare
+from shardtypes.semantics.primitives.elementwise import number, sub
+from shardtypes.semantics.values import Values
 
 _MOVED = Values(jointly=frozenset({0}), monotone=(1,), moves=True)
 
@@ -71,13 +73,11 @@ def _broadcast(x: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[i
 def _pull_broadcast(
     cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    from shardtypes.semantics.primitives.reductions import reduce_sum
-
     (operand,) = operands
     places = params["broadcast_dimensions"]
     stretched = {place for size, place in zip(operand.dims, places, strict=True) if size == 1}
     summed = tuple(k for k in range(cotangent.rank) if k not in places or k in stretched)
-    found = reduce_sum(cotangent, axes=summed)
+    found = PRIMITIVES["reduce_sum"](cotangent, axes=summed)
     return [reshape(found, new_sizes=operand.dims) if stretched else found]
 
 
@@ -351,16 +351,13 @@ def _padded(x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]
 def _pull_pad(
     cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    from shardtypes.semantics.primitives.elementwise import number, sub
-    from shardtypes.semantics.primitives.reductions import reduce_sum
-
     zero = number(0.0, cotangent)
     back = tuple((-low, -high, 0) for low, high, _ in params["padding_config"])
     inner = pad(cotangent, zero, padding_config=back)
     steps = tuple(interior + 1 for _, _, interior in params["padding_config"])
     inner = slice_(inner, start_indices=(0,) * inner.rank, limit_indices=inner.dims, strides=steps)
     every = tuple(range(cotangent.rank))
-    outside = sub(reduce_sum(cotangent, axes=every), reduce_sum(inner, axes=every))
+    outside = sub(PRIMITIVES["reduce_sum"](cotangent, axes=every), PRIMITIVES["reduce_sum"](inner, axes=every))
     return [inner, outside]
 
 
@@ -408,8 +405,6 @@ def _sliced(
 def _pull_slice(
     cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
 ) -> Sequence[Array | None]:
-    from shardtypes.semantics.primitives.elementwise import number
-
     strides = params["strides"] or (1,) * cotangent.rank
     config = []
     for k, (start, stride) in enumerate(zip(params["start_indices"], strides, strict=True)):
@@ -465,8 +460,6 @@ def _pull_dynamic(
 
 
 def zeros_like(array: Array) -> Array:
-    from shardtypes.semantics.primitives.elementwise import number
-
     return broadcast_in_dim(number(0.0, array), shape=array.dims, broadcast_dimensions=())
 
 

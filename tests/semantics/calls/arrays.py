@@ -31,6 +31,7 @@ _CREATION = [
 _SHAPES = [
     *each("jax.numpy", "reshape", CUBE, (4, -1)),
     *each("jax.Array", "reshape", CUBE, 4, -1),
+    *each("jax.Array", "__getitem__", CUBE, (0, slice(1, None), None)),
     *each("jax.lax", "reshape", CUBE, (4, 6)),
     *each("jax.lax", "collapse", CUBE, 1),
     *each("jax.numpy", "ravel transpose", CUBE),
