@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-from shardtypes import _DTYPES, _stats
+from shardtypes import _stats
 from shardtypes.assignments import own_nodes, parameter_names
+from shardtypes.lang.array_names import SHARDTYPES_DTYPES
 from shardtypes.name_sources import origins
 
-_OURS = {*_DTYPES, "Array"}
+_OURS = {*SHARDTYPES_DTYPES, "Array"}
 
 
 def leave_strings_alone(transformer: Any) -> None:
