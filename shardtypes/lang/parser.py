@@ -247,10 +247,7 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
     span = Span(start, start + len(token))
     if token == "...":
         return Dim("variadic", None, None, (), span, ())
-    body = token.lstrip("#*_?")
-    flags = token[: len(token) - len(body)]
-    if re.match(r"[^\W\d]\w*=(?!=)", body):  # 'rows=4': the part before '=' is documentation
-        body = body.split("=", 1)[1]
+    flags, body = _jaxtyping_flags(token)
     offset = start + len(token) - len(body)
     if "*" in flags:
         if not body.isidentifier() and body:
@@ -261,9 +258,9 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
         return Dim("anonymous", None, None, (), span, ())
     if "?" in flags:
         return Dim("anonymous", None, None, (), span, ())
-    if not body:
-        raise ShapeSyntaxError("a size was expected", text, offset)
-    slash = re.search(r"(?<!/)/(?!/)", body)
+    if not body:  # a name without a letter, for jaxtyping
+        return Dim("anonymous", None, None, (), span, ())
+    slash = re.search(r"(?<!/)/(?=[^\W\d])", body)
     if slash is not None and "{" not in body:
         hint = "jaxtyping reads '/' as a division and fails at run time: annotate with shardtypes for a sharding"
         raise ShapeSyntaxError("a mesh axis in a jaxtyping shape", text, offset + slash.start(), hint)
@@ -279,6 +276,20 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
         _require_python(text, offset, body)
         return Dim("anonymous", None, None, (), span, ())
     return Dim("broadcast" if "#" in flags else "size", size, size.symbol_name, (), span, ())
+
+
+def _jaxtyping_flags(token: str) -> tuple[str, str]:
+    """The signs in front of a dimension, and the rest. ``rows=`` is documentation, before or after them."""
+    flags = ""
+    while token:
+        if token[0] in "#*_?":
+            flags += token[0]
+            token = token[1:]
+        elif token.count("=") == 1:
+            token = token.partition("=")[2]
+        else:
+            break
+    return flags, token
 
 
 def _require_python(text: str, offset: int, body: str) -> None:

@@ -144,6 +144,9 @@ def test_bytes_and_text_of_the_same_shape_agree() -> None:
         ("?t {self.dim} min(a,b)", ["anonymous", "anonymous", "anonymous"]),
         ("d+1 d//2", ["size", "size"]),
         ("*#b", ["variadic"]),
+        ("#rows=4 rows=#n", ["broadcast", "broadcast"]),
+        ("all=*n rows=_ rows=", ["variadic", "anonymous", "anonymous"]),
+        ("b/2 (b+1)/(2)", ["anonymous", "anonymous"]),
     ],
 )
 def test_the_dialect_of_jaxtyping(text: str, kinds: list[str]) -> None:
