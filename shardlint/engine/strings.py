@@ -14,7 +14,7 @@ from shardlint.engine.types import ArrayType, SequenceType, Type
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.values import ArrayValue, ExternalValue, FunctionValue
 from shardlint.walking import walk
-from shardtypes.lang import Shape, ShapeSyntaxError, messages, parse
+from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, messages, parse
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -48,9 +48,9 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
     if text is None:
         return
     literal = isinstance(expr, ir.Const)
-    dialect = form[1] if form is not None else "shardtypes"
+    dialect: Dialect = form[1] if form is not None else "shardtypes"
     try:
-        shape = parse(text, "shardtypes" if dialect == "shardtypes" else "jaxtyping")
+        shape = parse(text, dialect)
     except ShapeSyntaxError as error:
         if dialect == "kauldron" or _is_read_by_project(it, node, module):
             return  # its own additions are no mistakes
