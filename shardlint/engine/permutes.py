@@ -24,6 +24,8 @@ def permuted(before: Value, after: Value) -> str | None:
         return None
     if _in_order(parts, target) or not _regroups(atoms, target) or _splits(source, target):
         return None
+    if any(size.is_opaque for size in source) and _fits_equal_sizes(source, target):
+        return None
     shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
     return f"reshape from {shapes[0]!r} to {shapes[1]!r} does not move elements: use a transpose"
 
@@ -94,6 +96,13 @@ def _splits(source: list[Size], target: list[Size]) -> bool:
                 return False
             front[0] = remains
     return not front
+
+
+def _fits_equal_sizes(source: list[Size], target: list[Size]) -> bool:
+    """Whether a reshape divides or joins whole dimensions, were they of equal size: what ``(e, h*d)`` to ``(h, d, e)``
+    is where ``e == h*d``. Sizes that no annotation names may be equal in each call."""
+    few, many = sorted((source, target), key=len)
+    return len(few) < len(many) and any(_contiguous(many, list(order)) for order in permutations(few))
 
 
 def _regroups(source: list[Size], target: list[Size]) -> bool:
