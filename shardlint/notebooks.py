@@ -1,8 +1,9 @@
 """Jupyter notebooks as one Python text: their code cells in order, with a table that leads back to cell and line.
 
 What is no Python in a cell is bridged so that every line and column stays where it is: a line magic or a shell line
-becomes a statement that does nothing, what is assigned from one is not known, a cell of another language is empty. A
-cell that is no Python even so is reported; of what it binds nothing is known from there on.
+becomes a statement that does nothing, what is assigned from one is not known, a cell of another language is empty. An
+indentation of the whole cell and prompts before its lines are taken away, as IPython does, and places lead back to the
+line as it is written. A cell that is no Python even so is reported; of what it binds nothing is known from there on.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ _LINE_MAGICS = frozenset(
     pycat pylab quickref recall rehashx reload_ext rep rerun reset reset_selective rm rmdir run save sc set_env store sx
     system tb time timeit unalias unload_ext uv who who_ls whos xdel xmode""".split()
 )
+#: What IPython takes away from the lines of a cell, if the first line has it.
+_MARGIN = re.compile(r"[ \t]+")
+_PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)|In \[\d+\]: |\s*\.{3,}: ?")
+_FIRST_PROMPT = re.compile(r">>>(?: |$)|In \[\d+\]: ")
 #: What a line may bind: all before an equals sign, and the words after these.
 _BOUND = re.compile(r"(?P<before>[^=\n#]*[^=!<>\n#])=(?!=)|\b(?:for|as|import|def|class|global)\b(?P<after>[^:\n]*)")
 #: The first word of a line that neither assigns nor continues it.
@@ -60,12 +65,14 @@ _UNKNOWN = "get_ipython()"
 @dataclass(frozen=True, slots=True)
 class Notebook:
     """``text`` is the program. ``starts`` and ``cells`` give for each code cell its first line there and its number
-    among all cells, from 1; ``broken`` are the cells that are no Python, with their places in ``text``."""
+    among all cells, from 1; ``broken`` are the cells that are no Python, with their places in ``text``. ``margins``
+    has the number of columns that were taken away from the front of a line of ``text``."""
 
     text: str
     starts: tuple[int, ...]
     cells: tuple[int, ...]
     broken: tuple[UnparsableFile, ...]
+    margins: Mapping[int, int]
 
     def place(self, place: Place) -> Place:
         """A place of ``text`` as one in its cell."""
@@ -73,9 +80,9 @@ class Notebook:
             return place
         index = max(0, bisect_right(self.starts, place.line) - 1)
         before = self.starts[index] - 1
-        return Place(
-            place.path, place.line - before, place.column, place.end_line - before, place.end_column, self.cells[index]
-        )
+        column = place.column + self.margins.get(place.line, 0)
+        end_column = place.end_column + self.margins.get(place.end_line, 0)
+        return Place(place.path, place.line - before, column, place.end_line - before, end_column, self.cells[index])
 
     def lines(self, source: bytes, cell: int) -> list[str]:
         """The lines of a cell as they are in the notebook."""
@@ -101,11 +108,14 @@ def read(source: bytes, path: str) -> Notebook:
     starts: list[int] = []
     numbers: list[int] = []
     broken: list[UnparsableFile] = []
+    margins: dict[int, int] = {}
     line = 1
     for number, cell in enumerate(_cells(document), 1):
         if cell.get("cell_type") != "code":
             continue
-        bridged = bridge(_source(cell))
+        source, removed = _without_margins(_source(cell))
+        margins |= {line + index: width for index, width in removed.items()}
+        bridged = bridge(source)
         error = _error(bridged)
         if error is not None:
             message = messages.syntax(error.msg)
@@ -117,7 +127,7 @@ def read(source: bytes, path: str) -> Notebook:
         numbers.append(number)
         parts.append(bridged)
         line += bridged.count("\n") + 1
-    return Notebook("\n".join(parts) + "\n", tuple(starts), tuple(numbers), tuple(broken))
+    return Notebook("\n".join(parts) + "\n", tuple(starts), tuple(numbers), tuple(broken), margins)
 
 
 def _document(source: bytes, path: str) -> Mapping[str, Any]:
@@ -153,6 +163,29 @@ def _language(document: Mapping[str, Any]) -> str:
 def _source(cell: Mapping[str, Any]) -> str:
     text = cell.get("source", cell.get("input", ""))
     return "".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def _without_margins(cell: str) -> tuple[str, dict[int, int]]:
+    """A cell as IPython reads it, without an indentation of the whole and without prompts, and how many columns that
+    took away from which lines, from 0. A cell of Python is returned as it is."""
+    if _error(cell) is None:
+        return cell, {}
+    before = cell.split("\n")
+    start = next((n for n, line in enumerate(before) if line.strip() and not _CELL_MAGIC.match(line)), len(before))
+    after = before[:start] + _without_prompts(_dedented(before[start:]))
+    widths = {n: len(old) - len(new) for n, (old, new) in enumerate(zip(before, after, strict=True))}
+    return "\n".join(after), {n: width for n, width in widths.items() if width}
+
+
+def _dedented(text: list[str]) -> list[str]:
+    margin = _MARGIN.match(text[0]) if text else None
+    return text if margin is None else [line.removeprefix(margin.group()) for line in text]
+
+
+def _without_prompts(text: list[str]) -> list[str]:
+    if not text or not _FIRST_PROMPT.match(text[0]):
+        return text
+    return [_PROMPT.sub("", line, count=1) if _PROMPT.match(line) else line for line in text]
 
 
 def bridge(cell: str) -> str:

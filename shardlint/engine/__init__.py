@@ -300,6 +300,8 @@ def _open_rank(frame: Frame, type_: ArrayType, rank: int) -> None:
         if dim.kind == "variadic" and name not in frame.bindings.variadics:
             # each '...' may be something else, so its sizes stay unknown
             sizes = [Size.symbol(f"{name}_{i}") if dim.name else None for i in range(rank)]
+            if rank == 1 and dim.name and type_.shape is not None and type_.shape.dialect == "kauldron":
+                sizes = [Size.symbol(name)]  # for kauldron, '*B' of one dimension is 'B'
             frame.bindings.bind_variadic(name, tuple(sizes))
 
 

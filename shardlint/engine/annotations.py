@@ -17,14 +17,15 @@ from shardlint.engine.types import (
     UnionType,
 )
 from shardlint.values import ClassValue, ExternalValue, ModuleValue
-from shardtypes.lang import Shape, ShapeSyntaxError, parse
+from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
 from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-#: kauldron adds to jaxtyping's strings, such as ``'N? H W'`` for a dimension that may be absent.
+#: kauldron adds to jaxtyping's strings, such as ``'N? H W'`` for a dimension that may be absent; its ``Int`` is any.
 _KAULDRON = ("kauldron.typing.", "kauldron.ktyping.")
+_KAULDRON_DTYPES = {**JAXTYPING_DTYPES, "Int": "integer"}
 _ARRAYS = {"jax.Array", "jax.numpy.ndarray", "numpy.ndarray", "jaxtyping.Array", "jaxtyping.ArrayLike",
            "jax.typing.ArrayLike", "chex.Array", "flax.typing.Array"}  # fmt: skip
 _SCALARS = {"int", "float", "bool", "str", "complex"}
@@ -34,7 +35,7 @@ _MAPPINGS = {"dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaul
 _DEPTH = 12
 
 
-def array_form(qualname: str) -> tuple[str | None, str] | None:
+def array_form(qualname: str) -> tuple[str | None, Dialect] | None:
     """(dtype, dialect) of a name that makes array annotations when subscripted, None for any other name."""
     head, _, last = qualname.rpartition(".")
     if head.split(".")[0] in ("shardtypes", "shardlib") and last in SHARDTYPES_DTYPES:
@@ -43,7 +44,7 @@ def array_form(qualname: str) -> tuple[str | None, str] | None:
         if qualname.startswith("jaxtyping."):
             return JAXTYPING_DTYPES[last], "jaxtyping"
         if qualname.startswith(_KAULDRON):
-            return JAXTYPING_DTYPES[last], "kauldron"
+            return _KAULDRON_DTYPES[last], "kauldron"
     return None
 
 
@@ -169,7 +170,12 @@ def shape_text(it: Interpreter, expr: ir.Expr, module: str) -> str | None:
 
 
 def _array(
-    it: Interpreter, form: tuple[str | None, str], items: tuple[ir.Expr, ...], module: str, expr: ir.Expr, depth: int
+    it: Interpreter,
+    form: tuple[str | None, Dialect],
+    items: tuple[ir.Expr, ...],
+    module: str,
+    expr: ir.Expr,
+    depth: int,
 ) -> Type:
     dtype, dialect = form
     text_expr = items[-1]
@@ -181,7 +187,7 @@ def _array(
         if isinstance(base, ArrayType) and base.shape is not None:  # Float[Float[Array, 'b'], 'c'] prepends
             return AnyType("nested array annotation")
     try:
-        shape = parse(text, "shardtypes" if dialect == "shardtypes" else "jaxtyping")
+        shape = parse(text, dialect)
     except ShapeSyntaxError:
         return ArrayType(dtype, None, module, text_expr.at, text)
     return ArrayType(dtype, shape, module, text_expr.at, text)

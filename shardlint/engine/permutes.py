@@ -21,6 +21,8 @@ def permuted(before: Value, after: Value) -> str | None:
     partings = [parts for parts in _partings(source, target) if _is_regrouped(parts, target)]
     if not partings or _splits(source, target) or any(_in_order(parts, target) for parts in partings):
         return None
+    if any(size.is_opaque for size in source) and _fits_equal_sizes(source, target):
+        return None
     shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
     return f"reshape from {shapes[0]!r} to {shapes[1]!r} does not move elements: use a transpose"
 
@@ -110,6 +112,13 @@ def _splits(source: list[Size], target: list[Size]) -> bool:
                 return False
             front[0] = remains
     return not front
+
+
+def _fits_equal_sizes(source: list[Size], target: list[Size]) -> bool:
+    """Whether a reshape divides or joins whole dimensions, were they of equal size: what ``(e, h*d)`` to ``(h, d, e)``
+    is where ``e == h*d``. Sizes that no annotation names may be equal in each call."""
+    few, many = sorted((source, target), key=len)
+    return len(few) < len(many) and any(_contiguous(many, list(order)) for order in permutations(few))
 
 
 def _regroups(source: list[Size], target: list[Size]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from math import prod
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from shardlint.engine.types import ArrayType, SequenceType, Type
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.values import ArrayValue, ExternalValue, FunctionValue
 from shardlint.walking import walk
-from shardtypes.lang import Shape, ShapeSyntaxError, messages, parse
+from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, messages, parse
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _SUBSCRIPTS: frozenset[type[ir.Node]] = frozenset({ir.Subscript})
 _CONSTANTS: frozenset[type[ir.Node]] = frozenset({ir.Const})
+_DIVISOR = re.compile(r"/([^\W\d]\w*)")
 _FUNCTIONS: frozenset[type[ir.Node]] = frozenset({ir.Function})
 
 
@@ -46,18 +48,31 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
     if text is None:
         return
     literal = isinstance(expr, ir.Const)
-    dialect = form[1] if form is not None else "shardtypes"
+    dialect: Dialect = form[1] if form is not None else "shardtypes"
     try:
-        shape = parse(text, "shardtypes" if dialect == "shardtypes" else "jaxtyping")
+        shape = parse(text, dialect)
     except ShapeSyntaxError as error:
         if dialect == "kauldron" or _is_read_by_project(it, node, module):
             return  # its own additions are no mistakes
+        if dialect == "jaxtyping" and _is_division(it, module, text[error.column :]):
+            return
         start = max(min(error.column, len(text) - 1), 0)
         span = (start, min(start + 1, len(text))) if literal else None
         message = messages.invalid_shape(text, error.message, error.column, error.hint)
         it.report(frame, "ST101", expr.at, message, span=span)
         return
     _axes(it, frame, expr, shape, literal)
+
+
+def _is_division(it: Interpreter, module: str, rest: str) -> bool:
+    """Whether a jaxtyping shape goes on with ``/name``, and the name stands as a size in a text of the module: that is
+    a division, which fits where nothing is left over."""
+    name = _DIVISOR.match(rest)
+    source = it.project.module(module)
+    if name is None or source is None:
+        return False
+    texts = (node.value for node in walk(source.body, _CONSTANTS) if isinstance(node, ir.Const))
+    return any(isinstance(text, str) and name[1] in text.split() for text in texts)
 
 
 def _is_read_by_project(it: Interpreter, node: ir.Subscript, module: str) -> bool:

@@ -1,4 +1,4 @@
-"""Shape strings to syntax trees, in our own dialect and in jaxtyping's.
+"""Shape strings to syntax trees, in our own dialect, in jaxtyping's and in kauldron's.
 
 shape   := dim*  [pending]                 separated by spaces
 dim     := size ('/' axis)*
@@ -34,7 +34,7 @@ def _parse(text: str | bytes, dialect: Dialect) -> Shape:
         text = _decode(text)
     if len(text) > _MAX_LENGTH:
         raise ShapeSyntaxError(f"more than {_MAX_LENGTH} characters", text[:40] + "…", _MAX_LENGTH)
-    return _Parser(text).shape() if dialect == "shardtypes" else _parse_jaxtyping(text)
+    return _Parser(text).shape() if dialect == "shardtypes" else _parse_jaxtyping(text, dialect)
 
 
 def _decode(text: bytes) -> str:
@@ -234,23 +234,21 @@ class _Parser:
 # --- jaxtyping -------------------------------------------------------------------------------------------------
 
 
-def _parse_jaxtyping(text: str) -> Shape:
+def _parse_jaxtyping(text: str, dialect: Dialect) -> Shape:
     """jaxtyping's dialect: ``Float[Array, 'b d']``. What only running it can tell becomes an anonymous size."""
-    dims = tuple(_jaxtyping_dim(text, match.start(), match.group()) for match in re.finditer(r"\S+", text))
+    read = _jaxtyping_dim if dialect == "jaxtyping" else _kauldron_dim
+    dims = tuple(read(text, match.start(), match.group()) for match in re.finditer(r"\S+", text))
     second = [d for d in dims if d.kind == "variadic"][1:]
     if second:
         raise ShapeSyntaxError("a second dimension that matches any number of dimensions", text, second[0].span.start)
-    return Shape(dims, (), text, "jaxtyping")
+    return Shape(dims, (), text, dialect)
 
 
 def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
     span = Span(start, start + len(token))
     if token == "...":
         return Dim("variadic", None, None, (), span, ())
-    body = token.lstrip("#*_?")
-    flags = token[: len(token) - len(body)]
-    if re.match(r"[^\W\d]\w*=(?!=)", body):  # 'rows=4': the part before '=' is documentation
-        body = body.split("=", 1)[1]
+    flags, body = _jaxtyping_flags(token)
     offset = start + len(token) - len(body)
     if "*" in flags:
         if not body.isidentifier() and body:
@@ -261,9 +259,9 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
         return Dim("anonymous", None, None, (), span, ())
     if "?" in flags:
         return Dim("anonymous", None, None, (), span, ())
-    if not body:
-        raise ShapeSyntaxError("a size was expected", text, offset)
-    slash = re.search(r"(?<!/)/(?!/)", body)
+    if not body:  # a name without a letter, for jaxtyping
+        return Dim("anonymous", None, None, (), span, ())
+    slash = re.search(r"(?<!/)/(?=[^\W\d])", body)
     if slash is not None and "{" not in body:
         hint = "jaxtyping reads '/' as a division and fails at run time: annotate with shardtypes for a sharding"
         raise ShapeSyntaxError("a mesh axis in a jaxtyping shape", text, offset + slash.start(), hint)
@@ -279,6 +277,27 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
         _require_python(text, offset, body)
         return Dim("anonymous", None, None, (), span, ())
     return Dim("broadcast" if "#" in flags else "size", size, size.symbol_name, (), span, ())
+
+
+def _kauldron_dim(text: str, start: int, token: str) -> Dim:
+    """``+d`` is one dimension or more, and ``{…}`` is replaced by a text that may be several."""
+    if token.startswith("+") or "{" in token:
+        return Dim("variadic", None, None, (), Span(start, start + len(token)), ())
+    return _jaxtyping_dim(text, start, token)
+
+
+def _jaxtyping_flags(token: str) -> tuple[str, str]:
+    """The signs in front of a dimension, and the rest. ``rows=`` is documentation, before or after them."""
+    flags = ""
+    while token:
+        if token[0] in "#*_?":
+            flags += token[0]
+            token = token[1:]
+        elif token.count("=") == 1:
+            token = token.partition("=")[2]
+        else:
+            break
+    return flags, token
 
 
 def _require_python(text: str, offset: int, body: str) -> None:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from shardtypes.lang.frozen import frozen
 from shardtypes.lang.size import Size
 
-Dialect: TypeAlias = Literal["shardtypes", "jaxtyping"]
+Dialect: TypeAlias = Literal["shardtypes", "jaxtyping", "kauldron"]
 
 
 @frozen

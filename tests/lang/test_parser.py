@@ -69,7 +69,7 @@ def test_spans_point_at_the_text(text: str) -> None:
 @example("9" * 5000)
 @example("{U:")
 @example("B\x00")
-@pytest.mark.parametrize("dialect", ["shardtypes", "jaxtyping"])
+@pytest.mark.parametrize("dialect", ["shardtypes", "jaxtyping", "kauldron"])
 def test_any_text_parses_or_raises_the_error_of_the_language(dialect: Dialect, text: str | bytes) -> None:
     try:
         parse(text, dialect)
@@ -144,10 +144,21 @@ def test_bytes_and_text_of_the_same_shape_agree() -> None:
         ("?t {self.dim} min(a,b)", ["anonymous", "anonymous", "anonymous"]),
         ("d+1 d//2", ["size", "size"]),
         ("*#b", ["variadic"]),
+        ("#rows=4 rows=#n", ["broadcast", "broadcast"]),
+        ("all=*n rows=_ rows=", ["variadic", "anonymous", "anonymous"]),
+        ("b/2 (b+1)/(2)", ["anonymous", "anonymous"]),
     ],
 )
 def test_the_dialect_of_jaxtyping(text: str, kinds: list[str]) -> None:
     assert [dim.kind for dim in parse(text, "jaxtyping").dims] == kinds
+
+
+def test_the_dialect_of_kauldron() -> None:
+    """What jaxtyping reads as one dimension may be several."""
+    assert [dim.kind for dim in parse("b +other {shape}", "jaxtyping").dims] == ["size", "anonymous", "anonymous"]
+    assert [dim.kind for dim in parse("b +other d", "kauldron").dims] == ["size", "variadic", "size"]
+    assert [dim.kind for dim in parse("{shape} d", "kauldron").dims] == ["variadic", "size"]
+    assert parse("*b d", "kauldron").rank is None
 
 
 def test_a_sharding_in_a_jaxtyping_string_is_an_error_that_says_how_to_write_it() -> None:

@@ -180,6 +180,29 @@ def test_lines_of_the_whole_text_lead_back() -> None:
     assert [one.line for one in found.broken] == [found.starts[found.cells.index(6)]]
 
 
+@pytest.mark.parametrize(
+    ("cell", "place"),
+    [
+        ("\n  x = jnp.ones((2, 3))\n  def f():\n    return x @ x", "cell 2:4:12"),
+        ("\tx = jnp.ones((2, 3))\n\n\tx @ x", "cell 2:3:2"),
+        ("%%time\n  x = jnp.ones((2, 3))\n  x @ x", "cell 2:3:3"),
+        ("  x = jnp.ones((2, 3))\n  !ls\n  x @ x", "cell 2:3:3"),
+        ("  x = jnp.ones((2, 3))\nx @ x", "cell 2:2:1"),
+        (">>> def f():\n...     x = jnp.ones((2, 3))\n...\n...     return x @ x", "cell 2:4:16"),
+        ("In [1]: x = jnp.ones((2, 3))\nIn [2]: for i in range(3):\n   ...:     x @ x", "cell 2:3:13"),
+    ],
+)
+def test_margins_and_prompts(folder: Path, capsys: pytest.CaptureFixture[str], cell: str, place: str) -> None:
+    """IPython runs a cell that is indented as a whole, and one that is copied with its prompts."""
+    (folder / "a.ipynb").write_text(notebook([("code", "import jax.numpy as jnp"), ("code", cell)]))
+    assert run(capsys, "--format", "concise")[1].startswith(f"a.ipynb:{place}: ST204 ")
+
+
+def test_an_indentation_inside_a_cell_is_no_margin(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.ipynb").write_text(notebook([("code", "x = 1\n  y = 2\n")]))
+    assert run(capsys, "--format", "concise")[1].startswith("a.ipynb:cell 1:2:")
+
+
 def test_a_cell_that_is_meant_to_fail(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tag with which Jupyter and nbconvert go on after an error; what such a cell binds is not known afterwards."""
     cells = [("code", "import jax.numpy as jnp\nx = jnp.ones((2, 3))"), ("code", "x = jnp.ones(4)\njnp.sum([1, 2])")]
