@@ -31,20 +31,18 @@ from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell as CannotMake
 
 Axes = Any
-#: Where an array has a dimension more than once: between positions, as a mask of attention has.
-TWICE = "twice"
 _SIZE = 4  # of the dimension of a law
-_OTHERS = (3, 5, 7, 11, 13, 17, 19, 23), (8, 16, 32, 64, 128), (8,), (4,)
-_ROUNDS = 3
+_OTHERS = (3, 5, 7, 11, 13), (2, 6, 8, 10, 12, 14), (2, 4, 8, 16), (8,), (4,)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array among the arguments: its name in messages, and the dimension's position in it (``TWICE``, or None)."""
+    """One array among the arguments: its name in messages, and the dimension's position in it; several positions where
+    it lies between positions, as a mask of attention does, and None where it has not the dimension."""
 
     name: str
     value: Any
-    axis: int | str | None
+    axis: int | tuple[int, ...] | None
     made: bool = False
 
     @property
@@ -107,13 +105,11 @@ def call_of(
     dim: str,
     examples: Sequence[Any],
     named: Mapping[str, Any],
-    in_axes: Axes = None,
-    out_axes: Axes = None,
+    in_axes: Axes = ...,
+    out_axes: Axes = ...,
     sizes: Mapping[str, int] | None = None,
-    skip: Sequence[str] = (),
 ) -> Call:
-    """The call to try, with arguments made where none are given. ``skip`` names parameters whose dimension is not the
-    law's. Raises ``CannotTell``."""
+    """The call to try, with arguments made where none are given. Raises ``CannotTell``."""
     arguments = _arguments(f, examples, named)
     values, made_sizes = _values(f, dim, arguments, sizes or {})
     leaves: list[Leaf] = []
@@ -122,7 +118,7 @@ def call_of(
     for argument, value in zip(arguments, values, strict=True):
         name = argument.parameter.name
         flat, structure = jax.tree_util.tree_flatten_with_path(value)
-        axes = _axes_of(argument, value, dim, given, name in skip)
+        axes = _axes_of(argument, value, dim, given)
         numbers: list[int | None] = []
         for (path, leaf), axis in zip(flat, axes, strict=True):
             if not _is_array(leaf):
@@ -130,8 +126,7 @@ def call_of(
                 continue
             numbers.append(len(leaves))
             made = argument.value is _MISSING
-            axis = axis % leaf.ndim if isinstance(axis, int) and leaf.ndim else axis
-            leaves.append(Leaf(name + jax.tree_util.keystr(path), leaf, axis, made))
+            leaves.append(Leaf(name + jax.tree_util.keystr(path), leaf, _from_front(axis, leaf.ndim), made))
         places.append((argument, (structure, [leaf for _, leaf in flat]), numbers))
 
     def rebuild(arrays: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -146,13 +141,14 @@ def call_of(
                 keywords[argument.parameter.name] = value
         return positional, keywords
 
-    results = _result_axes(f, dim) if out_axes is None else out_axes
+    results = _result_axes(f) if out_axes is ... else out_axes
     return Call(display_name(innermost(f)), f, tuple(leaves), rebuild, results, made_sizes)
 
 
-def out_axes_of(call: Call, result: Any, dim: str) -> list[int | None]:
-    """The dimension's position in each leaf of the result. Raises ``CannotTell``."""
-    if call.out_axes is None:
+def out_axes_of(call: Call, result: Any, dim: str, needed: bool = True) -> list[int | None]:
+    """The dimension's position in each leaf of the result. Raises ``CannotTell``, where it is ``needed`` also if none
+    has it."""
+    if call.out_axes is ...:
         raise CannotTell(f"no annotation says where {dim!r} is in the result: annotate it, or say so with out_axes=")
     found: list[int | None] = []
 
@@ -167,20 +163,19 @@ def out_axes_of(call: Call, result: Any, dim: str) -> list[int | None]:
     except (TypeError, ValueError) as error:
         line = str(error).splitlines()[0]
         raise CannotTell(f"the result has another structure than its annotation or out_axes: {line}") from None
-    if all(axis is None for axis in found):
+    if needed and all(axis is None for axis in found):
         raise CannotTell(f"no result has the dimension {dim!r}")
     return found
 
 
-def axis_in(shape: Shape, dim: str) -> int | str | None:
-    """The position of a dimension in a shape string; ``TWICE``, or None for one that it does not have alone."""
+def axis_in(shape: Shape, dim: str) -> int | tuple[int, ...] | None:
+    """The position of a dimension in a shape string, or its positions; None for one that it does not have alone."""
     found = [at for at, entry in enumerate(shape.dims) if entry.size is not None and entry.size.symbol_name == dim]
-    if len(found) > 1:
-        return TWICE
-    if not found:
-        return None
     variadic = [at for at, entry in enumerate(shape.dims) if entry.kind == "variadic"]
-    return found[0] - len(shape.dims) if variadic and variadic[0] < found[0] else found[0]
+    found = [at - len(shape.dims) if variadic and variadic[0] < at else at for at in found]
+    if len(found) > 1:
+        return tuple(found)
+    return found[0] if found else None
 
 
 def hints_of(f: Callable[..., Any]) -> dict[str, Any]:
@@ -269,25 +264,23 @@ def _is_array(leaf: Any) -> bool:
 
 def _given_axes(in_axes: Axes, arguments: list[Argument]) -> dict[str, Any] | None:
     """What the caller says, by parameter."""
-    if in_axes is None:
+    if in_axes is ...:
         return None
     if isinstance(in_axes, dict):
         return in_axes
     names = [argument.parameter.name for argument in arguments]
-    if isinstance(in_axes, int):
+    if in_axes is None or isinstance(in_axes, int):
         return dict.fromkeys(names, in_axes)
     return dict(zip(names, in_axes, strict=False))
 
 
-def _axes_of(argument: Argument, value: Any, dim: str, given: dict[str, Any] | None, skipped: bool) -> list[Any]:
+def _axes_of(argument: Argument, value: Any, dim: str, given: dict[str, Any] | None) -> list[Any]:
     """The dimension's position in each leaf of an argument."""
     count = len(jax.tree.leaves(value))
     found: list[Any] = []
-    if skipped:
-        return [None] * count
     if given is not None:
         prefix = given.get(argument.parameter.name)
-        is_end = lambda x: x is None or isinstance(x, (int, str))  # noqa: E731
+        is_end = lambda x: x is None or isinstance(x, int)  # noqa: E731
     else:
         prefix = _array_types(argument.annotation, value)
         is_end = lambda x: x is None or isinstance(x, ArrayType)  # noqa: E731
@@ -303,6 +296,13 @@ def _axes_of(argument: Argument, value: Any, dim: str, given: dict[str, Any] | N
     return found if len(found) == count else [None] * count
 
 
+def _from_front(axis: Any, rank: int) -> Any:
+    """A position, or positions, that may count from the end."""
+    if isinstance(axis, tuple):
+        return tuple(at % rank for at in axis)
+    return axis % rank if isinstance(axis, int) and rank else None
+
+
 def _array_types(annotation: Any, value: Any) -> Any:
     if annotation is _MISSING or value is None:
         return None
@@ -312,15 +312,15 @@ def _array_types(annotation: Any, value: Any) -> Any:
         return None
 
 
-def _result_axes(f: Callable[..., Any], dim: str) -> Any:
-    """Annotations of the result; None where there are none, or ``vmap`` adds dimensions to it."""
+def _result_axes(f: Callable[..., Any]) -> Any:
+    """Annotations of the result; ``...`` where there are none, or ``vmap`` adds dimensions to it."""
     hint = hints_of(f).get("return")
     if hint is None or mappings(f):
-        return None
+        return ...
     try:
         return map_type(hint, lambda array: array)
     except (TypeError, ValueError):
-        return None
+        return ...
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def _sizes_given(arguments: list[Argument]) -> dict[str, int]:
 
 def _assignments(names: list[str], dim: str) -> Iterator[dict[str, int]]:
     for series, own in itertools.product(_OTHERS, (_SIZE, 2 * _SIZE)):
-        endless = itertools.chain(series, itertools.repeat(series[-1]))
+        endless = itertools.chain(series, itertools.cycle(series[-2:]))
         sizes = dict(zip([name for name in names if name != dim], endless, strict=False))
         yield {**sizes, **({dim: own} if dim in names else {})}
 
@@ -423,7 +423,7 @@ def made(arguments: list[Argument], dim: str, sizes: Mapping[str, int]) -> list[
             values.append(argument.value)
         else:
             tree = map_type(argument.annotation, lambda array: struct(array, sizes, None, ()), many=_several)
-            if any(axis_in(shape_of_type(array), dim) == TWICE for array in _leaf_types(argument.annotation)):
+            if any(isinstance(axis_in(shape_of_type(array), dim), tuple) for array in _leaf_types(argument.annotation)):
                 raise CannotMake(f"give an example of {argument.parameter.name!r}, which is between positions of {dim!r}")
             values.append(jax.tree.map(lambda leaf: random_array(leaf, rng), tree))
     return values

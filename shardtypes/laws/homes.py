@@ -71,15 +71,15 @@ class Homes:
         return found
 
     def _both(self, one: Host, other: Host) -> Host:
-        shared = _varying(one) & _varying(other)
-        if not shared or np.array_equal(one, other):
+        shared = _varying(one)
+        if shared != _varying(other) or np.array_equal(one, other):
             return one | other
         for axis in shared:  # shifted against each other: the one that is where it belongs says
             if self._is_canonical(one, axis):
                 return one
             if self._is_canonical(other, axis):
                 return other
-        return one & other if _varying(one) == _varying(other) else one | other
+        return one & other if shared else one | other
 
     def _is_canonical(self, home: Host, axis: int) -> bool:
         return home.shape[axis] == self.canonical.size and bool((home == self.along(home.shape, axis)).all())

@@ -32,13 +32,16 @@ def _elements(jaxpr: Any) -> float:
     return total
 
 
-def depends(program: Program, call: Call, on: Sequence[Host], count: int) -> tuple[Dependence, list[Host]] | None:
+def depends(
+    program: Program, call: Call, on: Sequence[Host], count: int, fixed: str | None = None
+) -> tuple[Dependence, list[Host]] | None:
     """For each leaf of the result on what it may depend, of what ``on`` names in the arguments; None where the program
-    cannot be followed. Truth values and integers that were given and do not have the dimension are as they are."""
+    cannot be followed. Truth values and integers that were given and do not have the dimension are as they are, and so
+    is the argument that is ``fixed``."""
     dependence = Dependence(count)
     cells: list[Depends] = []
     for leaf, bits in zip(call.leaves, on, strict=True):
-        if leaf.kind in "bi" and not isinstance(leaf.axis, int) and not leaf.made:
+        if leaf.name == fixed or (leaf.kind in "bi" and not isinstance(leaf.axis, int) and not leaf.made):
             cells.append(dependence.constant(on_host(leaf.value)))
             dependence.assumed[f"with {leaf.name} as given"] = None
         else:

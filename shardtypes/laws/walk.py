@@ -208,7 +208,8 @@ def _applied(eqn: Any, arguments: Sequence[Any]) -> Any:
     if name.startswith("all_gather_"):
         axis = params.get("all_gather_dimension", 0)
         return jax.lax.all_gather(arguments[0], params["axis_name"], axis=axis, tiled=params.get("tiled", False))
-    functions, rest = eqn.primitive.get_bind_params(params)
+    ready = eqn.primitive.get_bind_params(params)
+    functions, rest = ready if isinstance(ready, tuple) else ((), ready)  # by the version of JAX
     return eqn.primitive.bind(*functions, *arguments, **rest)
 
 
