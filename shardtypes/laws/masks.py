@@ -186,15 +186,16 @@ class _Padding:
         return _Broken(of, at, jax.tree_util.keystr(paths[leaf][0]), error, place)
 
     def is_proved(self) -> bool:
-        if self._program.jaxpr is None or not affordable(self._program.jaxpr, 1):
+        if self._program.jaxpr is None or not affordable(self._program.jaxpr, 2):
             return False
-        on = [
-            (~self._region(leaf))[None]
-            if isinstance(leaf.axis, int)
-            else np.zeros((1, *(1,) * np.ndim(leaf.value)), bool)
-            for leaf in self._call.leaves
-        ]
-        found = depends(self._program, self._call, on, 1, self._mask)
+        # The second is nothing at all, to tell what depends on padding from what may depend on anything.
+        on = []
+        for leaf in self._call.leaves:
+            bits = np.zeros((2, *np.shape(leaf.value)), bool)
+            if isinstance(leaf.axis, int):
+                bits[0] = ~self._region(leaf)
+            on.append(bits)
+        found = depends(self._program, self._call, on, 2, self._mask)
         if found is None:
             return False
         dependence, results = found

@@ -31,15 +31,15 @@ class Program:
     Raises ``CannotTell`` where the function does not run at all.
     """
 
-    def __init__(self, call: Callable[[list[Any]], Any], leaves: Sequence[Any]) -> None:
+    def __init__(self, call: Callable[[list[Any]], Any], leaves: Sequence[Any], wide: bool = True) -> None:
         self._call = call
         self._places = [getattr(leaf, "sharding", None) for leaf in leaves]
         self._types = [getattr(leaf, "dtype", None) for leaf in leaves]
         self.jaxpr: Any = None
         self.tree: Any = None
-        self.wide = True
+        self.wide = wide
         error = self._prepared(leaves)
-        if error is not None:
+        if error is not None and wide:
             self.wide = False
             error = self._prepared(leaves)
         self._run: Callable[[list[Any]], Any] = call if error is not None else jax.jit(call)
