@@ -35,7 +35,7 @@ class _Value:
 class _Watching(Domain[_Value]):
     """A run whose values are seen."""
 
-    def __init__(self, see: Callable[[Any, Any, list[_Value]], frozenset[int]]) -> None:
+    def __init__(self, see: Callable[[Any, tuple[Any, ...], Any, list[_Value]], frozenset[int]]) -> None:
         self._see = see
 
     def constant(self, value: Any) -> _Value:
@@ -61,7 +61,7 @@ class _Watching(Domain[_Value]):
         arrays = bind(eqn, [cell.array for cell in cells], self.devices)
         if not given:
             return [_Value(array) for array in arrays]
-        return [_Value(array, True, self._see(eqn, array, cells)) for array in arrays]
+        return [_Value(array, True, self._see(eqn, self.calls, array, cells)) for array in arrays]
 
 
 class _Lookup:
@@ -70,16 +70,16 @@ class _Lookup:
     def __init__(self, at: int, count: int) -> None:
         self._at, self._count = at, count
         self._whole: dict[str, list[Host]] = {}
-        self._departed: list[Any] = []
+        self._departed: list[Place] = []
         self._found_again: set[int] = set()
 
-    def note(self, eqn: Any, array: Any, cells: list[_Value]) -> frozenset[int]:
+    def note(self, eqn: Any, calls: tuple[Any, ...], array: Any, cells: list[_Value]) -> frozenset[int]:
         """See a value of the whole."""
         if _tells(array):
             self._whole.setdefault(eqn.primitive.name, []).append(np.asarray(array))
         return frozenset()
 
-    def look(self, eqn: Any, array: Any, cells: list[_Value]) -> frozenset[int]:
+    def look(self, eqn: Any, calls: tuple[Any, ...], array: Any, cells: list[_Value]) -> frozenset[int]:
         """See a value of the step."""
         before = frozenset().union(*(cell.departed for cell in cells))
         if not _tells(array):
@@ -91,10 +91,10 @@ class _Lookup:
             return frozenset()
         if not candidates or before - self._found_again:
             return before
-        self._departed.append(eqn)
+        self._departed.append(place_of(eqn, calls))
         return before | {len(self._departed) - 1}
 
-    def first(self) -> Any:
+    def first(self) -> Place | None:
         """The first operation after which nothing is found again."""
         left = [number for number in range(len(self._departed)) if number not in self._found_again]
         return self._departed[left[0]] if left else None
@@ -152,7 +152,4 @@ def first_departure(
         Walker(_Watching(lookup.look)).run(jaxpr, [_Value(jnp.asarray(array), True) for array in arrays.values()])
     except Exception:  # noqa: BLE001 - both ran as a whole; what cannot be run in pieces has no line
         return None
-    found = lookup.first()
-    return None if found is None else place_of(found)
-
-
+    return lookup.first()

@@ -31,6 +31,7 @@ from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell as CannotMake
 
 Axes = Any
+_REST = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _SIZE = 4  # of the dimension of a law
 _OTHERS = (3, 5, 7, 11, 13), (2, 6, 8, 10, 12, 14), (2, 4, 8, 16), (8,), (4,)
 
@@ -51,7 +52,7 @@ class Leaf:
         if is_key(self.value):
             return "key"
         dtype = self.value.dtype
-        return "f" if jnp.issubdtype(dtype, jnp.inexact) else "b" if dtype == bool else "i"
+        return "f" if jnp.issubdtype(dtype, jnp.inexact) else "b" if dtype == np.bool_ else "i"
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Call:
         (size,) = found
         if size < 2:
             raise CannotTell(f"the dimension {dim!r} has size {size} in the examples: give at least 2")
-        return size
+        return int(size)
 
 
 def call_of(
@@ -250,7 +251,7 @@ def _jaxtyped(f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str
             found.append(Argument(parameter, hint, given[name]))
         elif array_annotation(hint) is not None:
             found.append(Argument(parameter, hint, _MISSING))
-        elif parameter.default is parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        elif parameter.default is parameter.empty or parameter.kind in _REST:
             return None
     return found
 
@@ -424,7 +425,8 @@ def made(arguments: list[Argument], dim: str, sizes: Mapping[str, int]) -> list[
         else:
             tree = map_type(argument.annotation, lambda array: struct(array, sizes, None, ()), many=_several)
             if any(isinstance(axis_in(shape_of_type(array), dim), tuple) for array in _leaf_types(argument.annotation)):
-                raise CannotMake(f"give an example of {argument.parameter.name!r}, which is between positions of {dim!r}")
+                name = argument.parameter.name
+                raise CannotMake(f"give an example of {name!r}, which is between positions of {dim!r}")
             values.append(jax.tree.map(lambda leaf: random_array(leaf, rng), tree))
     return values
 
@@ -443,7 +445,7 @@ def _several(container: type, item: Any) -> Any:
 
 def random_array(struct: Any, rng: np.random.Generator) -> Any:
     """Values of a shape and dtype: floats about 1, integers 0 and 1, which are in range everywhere, True, keys."""
-    if jax.dtypes.issubdtype(struct.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(struct.dtype, jax.dtypes.prng_key):
         return jax.random.split(jax.random.key(int(rng.integers(1 << 30))), struct.shape)
     if struct.dtype == bool:
         return np.ones(struct.shape, bool)

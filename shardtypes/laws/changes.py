@@ -20,12 +20,10 @@ def changed(leaf: Leaf, where: Host, rng: np.random.Generator) -> Any:
     """The array with other values where it says so: of the kind that the array has, so that they are in range."""
     value = leaf.value
     if leaf.kind == "key":
-        fresh = jax.random.split(jax.random.key(int(rng.integers(1 << 30)), impl=jax.random.key_impl(value)), value.shape)
-        return jnp.where(where, fresh, value)
+        key = jax.random.key(int(rng.integers(1 << 30)), impl=jax.random.key_impl(value))
+        return jnp.where(where, jax.random.split(key, value.shape), value)
     array = np.asarray(value)
-    fresh = _fresh(leaf, array, where, rng)
-    made = np.where(where, fresh, array).astype(array.dtype)
-    return made
+    return np.where(where, _fresh(leaf, array, where, rng), array).astype(array.dtype)
 
 
 def _fresh(leaf: Leaf, array: Host, where: Host, rng: np.random.Generator) -> Host:
@@ -38,7 +36,7 @@ def _fresh(leaf: Leaf, array: Host, where: Host, rng: np.random.Generator) -> Ho
     for _ in range(_TRIES):
         fresh = rng.choice(distinct, array.shape)
         if (fresh != array)[where].any():
-            return fresh
+            return np.asarray(fresh)
     return np.roll(array, 1)
 
 

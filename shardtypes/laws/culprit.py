@@ -20,7 +20,7 @@ from shardtypes.laws.differences import differs, is_key, on_host, tolerance_of
 from shardtypes.laws.homes import Homes
 from shardtypes.laws.program import Program
 from shardtypes.laws.source import Place, place_of
-from shardtypes.laws.walk import Domain, Host, Path, Walker, bind
+from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind
 
 _MOST_TRIED = 40
 
@@ -44,9 +44,7 @@ class Mixed:
     """An operation that made a change where the position is not at home."""
 
     path: Path
-    eqn: Any
-    before: Any
-    where: Host
+    place: Place
 
 
 @dataclass
@@ -96,30 +94,34 @@ class SideBySide(Domain[Lanes]):
         if not any(cell.is_changed for cell in cells):
             return [Lanes(value, value, home) for value, home in zip(base, homes, strict=True)]
         other = bind(eqn, [cell.other for cell in cells], self.devices)
-        return [
-            self._kept(eqn, path, Lanes(one, two, home)) for one, two, home in zip(base, other, homes, strict=True)
-        ]
+        return [self._kept(eqn, path, Lanes(one, two, home)) for one, two, home in zip(base, other, homes, strict=True)]
 
     def _kept(self, eqn: Any, path: Path, cell: Lanes) -> Lanes:
         """The value with its change, or without it where the position is not at home."""
         one, two = on_host(cell.base), on_host(cell.other)
         changed = differs(one, two, tolerance_of(one.dtype) / 10)
         if is_key(cell.base):
-            changed = changed.any(-1)
+            changed = any_along(changed, -1)
         if not changed.any():
             return Lanes(cell.base, cell.base if not (one != two).any() else cell.other, cell.home)
         wrong = changed & ~cell.home
         if not wrong.any():
             return cell
         if self.everything:
-            self.mixed.append(Mixed(path, eqn, cell.base, wrong))
+            self.mixed.append(Mixed(path, place_of(eqn, self.calls)))
         elif path != self.undone:
             return cell
         return Lanes(cell.base, jnp.where(wrong, cell.base, cell.other), cell.home)
 
 
 def culprit(
-    program: Program, base: Sequence[Any], other: Sequence[Any], homes: Sequence[Host], canonical: Host, leaf: int, wrong: Host
+    program: Program,
+    base: Sequence[Any],
+    other: Sequence[Any],
+    homes: Sequence[Host],
+    canonical: Host,
+    leaf: int,
+    wrong: Host,
 ) -> Place | None:
     """The place of the first operation that matters for the elements of a leaf of the result that are ``wrong``.
 
@@ -135,7 +137,7 @@ def culprit(
         except Exception:  # noqa: BLE001 - it ran as a whole; what cannot be run in pieces has no line
             return None
         if found is not None:
-            return place_of(found)
+            return found
     return None
 
 
@@ -149,8 +151,8 @@ class _Search:
     leaf: int
     wrong: Host
 
-    def first(self) -> Any:
-        """The equation, None where none matters."""
+    def first(self) -> Place | None:
+        """None where none matters."""
         everything = SideBySide(self.homes)
         self._run(everything)
         if not everything.mixed:
@@ -162,14 +164,12 @@ class _Search:
             without = self._run(SideBySide(self.homes, mixed.path, everything=False))
             found = on_host(without.other)[self.wrong]
             if differs(expected, found, tolerance).any():
-                return mixed.eqn
-        return everything.mixed[-1].eqn if len(everything.mixed) == 1 else None
+                return mixed.place
+        return everything.mixed[-1].place if len(everything.mixed) == 1 else None
 
     def _run(self, domain: SideBySide) -> Lanes:
         base, other = self.program.placed(self.base), self.program.placed(self.other)
-        cells = [
-            Lanes(a, a if _same(a, b) else b, home) for a, b, home in zip(base, other, self.inputs, strict=True)
-        ]
+        cells = [Lanes(a, a if _same(a, b) else b, home) for a, b, home in zip(base, other, self.inputs, strict=True)]
         return Walker(domain).run(self.program.jaxpr, cells)[self.leaf]
 
 

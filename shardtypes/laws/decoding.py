@@ -75,9 +75,7 @@ class _DoesNotRun(CannotTell):
     """What decodes raises for its arguments."""
 
 
-def _tried(
-    call: Call, dim: str, steps: _Steps, prefixes: Sequence[int] | None, tolerance: float | None
-) -> Verdict:
+def _tried(call: Call, dim: str, steps: _Steps, prefixes: Sequence[int] | None, tolerance: float | None) -> Verdict:
     program = Program(lambda arrays: call(arrays), call.values)
     try:
         return _decoded(call, program, dim, steps, prefixes, tolerance)

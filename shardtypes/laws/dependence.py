@@ -15,9 +15,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from shardtypes.laws.differences import is_key
 from shardtypes.laws.families import CUMULATIVE, ELEMENTWISE, EXCHANGES, MOVES, REDUCTIONS, SUMS_OVER_DEVICES
 from shardtypes.laws.indexing import indexed
-from shardtypes.laws.walk import Domain, Host, Path, Walker, bind, named_axes
+from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind, named_axes
 
 #: What masks are made of: such a number is taken for minus infinity.
 LOW = -1e4
@@ -54,7 +55,7 @@ class Dependence(Domain[Depends]):
     def constant(self, value: Any) -> Depends:
         shape = np.shape(value)
         on = np.zeros((self.count, *shape), bool)
-        if _is_key(value):
+        if is_key(value):
             return Depends(on, np.zeros(shape, bool))
         return Depends(on, np.ones(shape, bool), np.asarray(value))
 
@@ -240,10 +241,10 @@ class Dependence(Domain[Depends]):
         low = _low(cell)
         if name in ("reduce_max", "argmax"):
             # Where something else is left, a mask's numbers are not the greatest.
-            on = (cell.on & (~low | low.all(axes, keepdims=True))).any(shifted)
+            on = any_along(cell.on & (~low | np.asarray(low.all(axes, keepdims=True))), shifted)
         else:
-            on = (cell.on | low).any(shifted)
-        known = cell.known.all(axes)
+            on = any_along(cell.on | low, shifted)
+        known = np.asarray(cell.known.all(axes))
         if cell.values is None:
             return self._made(on)
         if known.any():
@@ -254,7 +255,7 @@ class Dependence(Domain[Depends]):
         decisive = {"reduce_and": False, "reduce_or": True}.get(name)
         if decisive is None or cell.values.dtype != bool:
             return self._made(on)
-        known = (cell.known & (cell.values == decisive)).any(axes)
+        known = any_along(cell.known & (cell.values == decisive), axes)
         return Depends(on & ~known, known, np.full(known.shape, decisive))
 
     def _accumulated(self, eqn: Any, cell: Depends) -> Depends:
@@ -275,7 +276,7 @@ class Dependence(Domain[Depends]):
                 ]
             )
             return self._made(on)
-        plain = _without_types(eqn)
+        plain = _WithoutTypes(eqn)
         on = self._bits(plain, [left.on, np.broadcast_to(rights, right.on.shape)])
         return self._made(on | self._bits(plain, [np.broadcast_to(lefts, left.on.shape), right.on]))
 
@@ -288,7 +289,7 @@ class Dependence(Domain[Depends]):
             warnings.simplefilter("ignore")
             (found,) = bind(eqn, [np.asarray(bits, np.float32) for bits in on], self.devices, more=1)
         array = np.asarray(found)
-        return (array != 0) | np.isnan(array)
+        return np.asarray((array != 0) | np.isnan(array))
 
     def _over_devices(self, eqn: Any, cell: Depends) -> Depends:
         names = [name for name, _ in self.devices]
@@ -310,7 +311,7 @@ class Dependence(Domain[Depends]):
         if name in ("random_bits", "random_split", "random_unwrap"):
             on = on.reshape(*on.shape, *(1,) * (len(shape) - on.ndim))
         elif name == "random_wrap":
-            on = on.any(tuple(range(len(shape), on.ndim)))
+            on = any_along(on, tuple(range(len(shape), on.ndim)))
         elif name in ("random_fold_in", "random_seed"):
             on = np.logical_or.reduce([np.broadcast_to(cell.on, shape) for cell in cells])
         else:
@@ -410,16 +411,12 @@ def _dot(left: Host, right: Host, numbers: Any) -> Host:
     return (a @ b).reshape(*batch, *rows, *columns)
 
 
-class _without_types:  # noqa: N801 - stands for an equation
+class _WithoutTypes:
     """An equation whose results have the type of its operands."""
 
     def __init__(self, eqn: Any) -> None:
         self.primitive = eqn.primitive
         self.params = {**eqn.params, "preferred_element_type": None}
-
-
-def _is_key(value: Any) -> bool:
-    return hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def _is_nan(values: Host) -> Host:
@@ -447,7 +444,7 @@ def _low(cell: Depends, sign: float = 1.0) -> Host:
 
 def _everywhere(on: Host, rank: int) -> Host:
     """What anything in it depends on, for arrays of so many dimensions, that of the positions among them."""
-    return _front(on.reshape(on.shape[0], -1).any(1), rank - 1)
+    return _front(any_along(on.reshape(on.shape[0], -1), 1), rank - 1)
 
 
 def _front(on: Host, rank: int) -> Host:

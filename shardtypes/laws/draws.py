@@ -21,6 +21,7 @@ from shardtypes.laws.walk import Domain, Host, Path, Walker, bind
 _DRAWS = ("random_bits", "rng_bit_generator", "rng_uniform")
 _MOST, _CHANCE = 64, 1e-9
 _MOST_EXAMPLES = 16
+_OTHER_DRAWS = 16
 
 
 def keys(
@@ -136,9 +137,9 @@ def _must_be_certain(seen: list[list[Host]], at: int, tolerances: Sequence[float
 class _Drawing(Domain[Any]):
     """A run in which one draw may be another."""
 
-    def __init__(self, other: Path | None = None) -> None:
-        self.other = other
-        self.drawn: list[tuple[Path, Any]] = []
+    def __init__(self, other: Path | None = None, change: int = 0) -> None:
+        self.other, self.change = other, change
+        self.drawn: list[tuple[Path, Place]] = []
 
     def constant(self, value: Any) -> Any:
         return value if is_key(value) else jnp.asarray(value)
@@ -158,9 +159,9 @@ class _Drawing(Domain[Any]):
 
     def equation(self, eqn: Any, path: Path, cells: list[Any]) -> list[Any]:
         if eqn.primitive.name in _DRAWS:
-            self.drawn.append((path, eqn))
+            self.drawn.append((path, place_of(eqn, self.calls)))
             if path == self.other and is_key(cells[0]):
-                data = jax.random.key_data(cells[0]) ^ 0x5A5A5A5A
+                data = jax.random.key_data(cells[0]) ^ self.change
                 cells = [jax.random.wrap_key_data(data, impl=jax.random.key_impl(cells[0])), *cells[1:]]
         return bind(eqn, cells, self.devices)
 
@@ -176,15 +177,18 @@ def _place(
             drawing = _Drawing()
             values = program.placed(_with_keys(call, 0))
             before = _rows(Walker(drawing).run(program.jaxpr, values), axes)
-            for path, eqn in drawing.drawn:
-                after = _rows(Walker(_Drawing(path)).run(program.jaxpr, values), axes)
+            for (path, place), change in itertools.product(drawing.drawn, range(1, _OTHER_DRAWS)):
+                after = _rows(Walker(_Drawing(path, change)).run(program.jaxpr, values), axes)
                 one, other = ([row[at] for row in after] for at in pair)
-                if _alike(one, other, tolerances) and not _alike(one, [row[pair[0]] for row in before], tolerances):
-                    return place_of(eqn)
+                if not _alike(one, other, tolerances):
+                    continue  # examples do not share this draw
+                if not _alike(one, [row[pair[0]] for row in before], tolerances):
+                    return place
     except Exception:  # noqa: BLE001 - it ran as a whole; what cannot be run in pieces has no line
         return None
     return None
 
 
 def _rows(results: Sequence[Any], axes: list[int | None]) -> list[Host]:
-    return [np.moveaxis(np.asarray(leaf), axis, 0) for leaf, axis in zip(results, axes, strict=True) if axis is not None]
+    pairs = zip(results, axes, strict=True)
+    return [np.moveaxis(np.asarray(leaf), axis, 0) for leaf, axis in pairs if axis is not None]

@@ -5,13 +5,13 @@ from __future__ import annotations
 #: An element of the result comes of the elements at its place; scalars go with every place.
 ELEMENTWISE = frozenset(
     """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz complex conj
-    convert_element_type copy copy_p cos cosh device_put digamma div eq eq_to erf erf_inv erfc exp exp2 expm1 floor ge gt
-    igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p logistic lt lt_to max min mul name ne
-    neg nextafter not optimization_barrier or polygamma population_count pow pvary pcast random_gamma_grad random_seed
-    real reduce_precision regularized_incomplete_beta rem round rsqrt select_n shard_alike sharding_constraint
-    shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
-    threefry2x32 xor zeta reshard mesh_cast
+    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz complex
+    conj convert_element_type copy copy_p cos cosh device_put digamma div eq eq_to erf erf_inv erfc exp exp2
+    expm1 floor ge gt igamma igamma_grad_a igammac imag integer_pow is_finite le le_to lgamma log log1p logistic
+    lt lt_to max min mul name ne neg nextafter not optimization_barrier or polygamma population_count pow pvary
+    pcast random_gamma_grad random_seed real reduce_precision regularized_incomplete_beta rem round rsqrt
+    select_n shard_alike sharding_constraint shift_left shift_right_arithmetic shift_right_logical sign sin sinh
+    sqrt square stop_gradient sub tan tanh threefry2x32 xor zeta reshard mesh_cast
     """.split()
 )
 

@@ -18,7 +18,7 @@ def judged(f: Callable[..., Any], make: Callable[[], Call], law: Callable[[Call]
     """The verdict over all fillings; *could not tell* where a law cannot be tried, or fails with some only."""
     name = display_name(innermost(f))
     try:
-        verdicts = []
+        verdicts: list[tuple[str, Verdict]] = []
         for words, call in fillings(make()):
             verdict = law(call)
             if verdict.ok is True and not verdicts:

@@ -38,7 +38,7 @@ class Homes:
         if name in MOVES:
             found = moved(name, eqn.params, homes, lead)
         elif name in REDUCTIONS:
-            found = [homes[0].all(tuple(axis + lead for axis in eqn.params["axes"]))]
+            found = [np.asarray(homes[0].all(tuple(axis + lead for axis in eqn.params["axes"])))]
         elif name == "dot_general":
             found = [_product(homes[0], homes[1], eqn.params["dimension_numbers"], lead)]
         elif name in SUMS_OVER_DEVICES:
@@ -98,7 +98,7 @@ class Homes:
             whole = [home.astype(np.float32) for home in homes[:count]]
             found += _asked(eqn, [*whole, *values[count:]], devices)
         if name == "gather" and homes[1].any():
-            found.append(_of_index(eqn, homes[1].all(-1), shape, len(devices)))
+            found.append(_of_index(eqn, np.asarray(homes[1].all(-1)), shape, len(devices)))
         elif any(home.any() for home in homes[count:]):
             found += [np.full(shape, bool(home.all())) for home in homes[count:]]
         return [self._together(found, shape)]
@@ -118,7 +118,7 @@ def _asked(eqn: Any, arrays: Sequence[Any], devices: Axes) -> list[Host]:
     """Where a primitive puts the elements, found out with ones and zeros."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        arrays = [array.astype(np.float32) if getattr(array, "dtype", None) == bool else array for array in arrays]
+        arrays = [array.astype(np.float32) if np.result_type(array) == np.bool_ else array for array in arrays]
         return [np.asarray(found) > 0.5 for found in bind(eqn, arrays, devices)]
 
 
@@ -155,5 +155,3 @@ def _lifted(home: Host, shape: tuple[int, ...]) -> Host:
 def _varying(home: Host) -> set[int]:
     """The dimensions along which a home is not the same."""
     return {axis for axis in range(home.ndim) if not (home == home.take([0], axis)).all()}
-
-

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shardtypes.laws.walk import Host, bind
+from shardtypes.laws.walk import Host, any_along, bind
 
 if TYPE_CHECKING:
-    from shardtypes.laws.dependence import Depends, Dependence
+    from shardtypes.laws.dependence import Dependence, Depends
 
 
 def indexed(domain: Dependence, eqn: Any, name: str, cells: list[Depends]) -> Host | None:
@@ -29,7 +29,7 @@ def indexed(domain: Dependence, eqn: Any, name: str, cells: list[Depends]) -> Ho
 
 def _anything(cell: Depends) -> Host:
     """What anything in a cell depends on."""
-    return cell.on.reshape(cell.on.shape[0], -1).any(1)
+    return any_along(cell.on.reshape(cell.on.shape[0], -1), 1)
 
 
 def _spread(on: Host, rank: int) -> Host:
@@ -93,7 +93,7 @@ def _updated(cells: list[Depends]) -> Host:
         start = _start(cell)
         if start is None and size != whole:
             exact = False
-            new = new.any(dim + 1, keepdims=True)
+            new = any_along(new, dim + 1, keepdims=True)
             cut.append(slice(None))
             continue
         first = min(max(start or 0, 0), whole - size)

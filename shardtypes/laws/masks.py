@@ -18,7 +18,7 @@ from shardtypes.laws.positions import along
 from shardtypes.laws.program import Program
 from shardtypes.laws.proofs import affordable, depends
 from shardtypes.laws.verdict import CannotTell, Verdict
-from shardtypes.laws.walk import Host
+from shardtypes.laws.walk import Host, any_along
 
 
 def padding(
@@ -85,7 +85,7 @@ def _region(real: Host, shape: Sequence[int], axis: int) -> Host:
     front = tuple(shape[:axis])
     rows = real.reshape(*(size for size in real.shape[:-1] if size != 1), real.shape[-1])
     if rows.shape[:-1] != front[: rows.ndim - 1] or rows.ndim - 1 > axis:
-        rows = rows.reshape(-1, rows.shape[-1]).any(0)
+        rows = any_along(rows.reshape(-1, rows.shape[-1]), 0)
     lead = rows.ndim - 1
     sizes = (*rows.shape[:-1], *(1,) * (axis - lead), rows.shape[-1], *(1,) * (len(shape) - axis - 1))
     return np.broadcast_to(rows.reshape(sizes), tuple(shape))
@@ -118,7 +118,14 @@ def _tried(call: Call, dim: str, mask: str, padded: bool, seeds: int, tolerance:
 
 class _Padding:
     def __init__(
-        self, call: Call, program: Program, mask: str, real: Host, axes: list[int | None], count: int, tolerance: float | None
+        self,
+        call: Call,
+        program: Program,
+        mask: str,
+        real: Host,
+        axes: list[int | None],
+        count: int,
+        tolerance: float | None,
     ) -> None:
         self._call, self._program, self._mask, self._real = call, program, mask, real
         self._axes, self._count = axes, count
@@ -176,7 +183,7 @@ class _Padding:
             else np.zeros(np.shape(part.value), bool)
             for part in self._call.leaves
         ]
-        canonical = ~self._real.reshape(-1, self._count).any(0)
+        canonical = ~any_along(self._real.reshape(-1, self._count), 0)
         place = culprit(self._program, self._call.values, other, homes, canonical, leaf, wrong)
         axis = self._axes[leaf]
         at = None

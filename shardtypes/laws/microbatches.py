@@ -48,16 +48,15 @@ def accumulates(
     fixed = {dim: 2 * parts, **(sizes or {})}
 
     def make() -> Call:
-        more = {argument: 1} if takes and whole is None else {}
-        call = call_of(step, dim, examples, {**named, **more}, in_axes, None, fixed)
-        return replace(call, sizes={**call.sizes})
+        more = {argument: parts if whole is not None else 1} if takes else {}
+        return call_of(step, dim, examples, {**named, **more}, in_axes, None, fixed)
 
     def law(call: Call) -> Verdict:
         if takes and whole is None:
             several = call_of(step, dim, examples, {**named, argument: parts}, in_axes, None, fixed)
             return _compared(call, several.with_values(call.values), f"{argument}={parts}", parts, tolerance)
         if whole is not None:
-            return _compared(replace(call, f=whole), call, "in parts", parts, tolerance)
+            return _compared(replace(call, f=_without(whole, argument)), call, "in parts", parts, tolerance)
         return _split(call, dim, parts, combine, tolerance)
 
     return judged(step, make, law)
@@ -70,6 +69,17 @@ def _has_parameter(step: Callable[..., Any], name: str) -> bool:
         return False
 
 
+def _without(whole: Callable[..., Any], argument: str) -> Callable[..., Any]:
+    """A function of one batch, which is not asked for parts."""
+    if _has_parameter(whole, argument):
+        return whole
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        return whole(*args, **{name: value for name, value in kwargs.items() if name != argument})
+
+    return plain
+
+
 def _compared(one: Call, several: Call, words: str, parts: int, tolerance: float | None) -> Verdict:
     first = Program(lambda arrays: one(arrays), one.values)
     second = Program(lambda arrays: several(arrays), several.values, wide=first.wide)
@@ -79,7 +89,9 @@ def _compared(one: Call, several: Call, words: str, parts: int, tolerance: float
     if first.tree != second.tree:
         return Verdict(False, f"{one.name}: does not accumulate: {words} the result {_TREE}")
     allowed = [max(a, b) for a, b in zip(first.tolerances, second.tolerances, strict=True)]
-    return _judged(one, first, first.run(one.values), second.run(several.values), words, parts, allowed, tolerance, second)
+    if tolerance is not None:
+        allowed = [tolerance] * len(allowed)
+    return _judged(one, first.run(one.values), second.run(several.values), words, parts, allowed, second)
 
 
 def _split(call: Call, dim: str, parts: int, combine: str, tolerance: float | None) -> Verdict:
@@ -103,7 +115,8 @@ def _split(call: Call, dim: str, parts: int, combine: str, tolerance: float | No
     scale = parts if combine == "mean" else 1
     together = [np.sum([wide(leaf) for leaf in leaves], axis=0) / scale for leaves in zip(*found, strict=True)]
     words = f"the {combine} over {parts} parts"
-    return _judged(call, whole, expected, together, words, parts, whole.tolerances, tolerance, whole)
+    allowed = whole.tolerances if tolerance is None else [tolerance] * len(expected)
+    return _judged(call, expected, together, words, parts, allowed, whole)
 
 
 def _must_not_draw(call: Call, program: Program) -> None:
@@ -119,32 +132,29 @@ def _must_not_draw(call: Call, program: Program) -> None:
 
 def _judged(
     call: Call,
-    program: Program,
     expected: Sequence[Host],
     found: Sequence[Host],
     words: str,
     parts: int,
     allowed: Sequence[float],
-    tolerance: float | None,
-    made_by: Program,
+    program: Program,
 ) -> Verdict:
     paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(program.tree, list(expected)))[0]
     wrong: list[str] = []
     first: tuple[int, str] | None = None
     for number, ((path, one), two) in enumerate(zip(paths, found, strict=True)):
-        own = allowed[number] if tolerance is None else tolerance
-        if one.shape == two.shape and not differs(one, two, own).any():
+        if one.shape == two.shape and not differs(one, two, allowed[number]).any():
             continue
         wrong.append(f"result{jax.tree_util.keystr(path)}")
         if first is None:
-            first = number, _how(one, two, parts, own)
+            first = number, _how(one, two, parts, allowed[number])
     if first is None:
         return Verdict(True, f"{call.name}: accumulates: holds in numbers, {words} gives what one batch gives")
     number, how = first
     reason = f"{call.name}: does not accumulate: {words}, {wrong[0]} {how}"
     if len(wrong) > 1:
         reason += f" (wrong as well: {', '.join(wrong[1:4])}{' …' if len(wrong) > 4 else ''})"
-    place = maker(made_by, number)
+    place = maker(program, number)
     if place is not None:
         reason += f"; it is made by {place}"
     return Verdict(False, reason, where=None if place is None else place.where)
@@ -161,7 +171,7 @@ def _how(one: Host, two: Host, parts: int, tolerance: float) -> str:
         if np.isclose(factor, parts):
             return f"is {factor:g} times that of one batch: it is summed over the parts where it should be averaged"
         if np.isclose(factor * parts, 1):
-            return f"is {factor:g} times that of one batch: it is averaged over the parts twice, or over a sum's"
+            return f"is {factor:g} times that of one batch: it is averaged over the parts where it should be summed"
         return f"is {factor:g} times that of one batch"
     return f"is off by {float(np.abs(a - b).max()) / largest(a, b):.2g} of its largest value"
 
@@ -173,7 +183,7 @@ def maker(program: Program, number: int) -> Place | None:
     return _maker(program.jaxpr.jaxpr, program.jaxpr.jaxpr.outvars[number])
 
 
-def _maker(jaxpr: Any, variable: Any) -> Place | None:
+def _maker(jaxpr: Any, variable: Any, calls: tuple[Any, ...] = ()) -> Place | None:
     eqn = next((eqn for eqn in jaxpr.eqns if any(variable is out for out in eqn.outvars)), None)
     if eqn is None:
         return None
@@ -181,7 +191,7 @@ def _maker(jaxpr: Any, variable: Any) -> Place | None:
     inner = getattr(inner, "jaxpr", inner)
     at = next(number for number, out in enumerate(eqn.outvars) if out is variable)
     if inner is not None and hasattr(inner, "outvars") and at < len(inner.outvars):
-        found = _maker(inner, inner.outvars[at])
+        found = _maker(inner, inner.outvars[at], (*calls, eqn))
         if found is not None:
             return found
-    return place_of(eqn)
+    return place_of(eqn, calls)

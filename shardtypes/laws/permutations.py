@@ -86,9 +86,7 @@ def permuted(leaf: Leaf, order: Host) -> Any:
     return value
 
 
-def _failed(
-    call: Call, dim: str, words: str, axis: int | None, wrong: Host, path: str, place: Place | None
-) -> Verdict:
+def _failed(call: Call, dim: str, words: str, axis: int | None, wrong: Host, path: str, place: Place | None) -> Verdict:
     positions: tuple[int, ...] = ()
     if axis is None:
         what = f"changes result{path}, which has not the dimension"
@@ -107,11 +105,11 @@ class _Permuted(SideBySide):
     def __init__(self, order: Host) -> None:
         super().__init__(Homes(np.zeros(order.size, bool)))
         self.order = order
-        self.broken: list[Any] = []
+        self.broken: list[Place] = []
 
     def _kept(self, eqn: Any, path: Path, cell: Lanes) -> Lanes:
         if not self.broken and not self._is_related(on_host(cell.base), on_host(cell.other)):
-            self.broken.append(eqn)
+            self.broken.append(place_of(eqn, self.calls))
         return cell
 
     def equation(self, eqn: Any, path: Path, cells: list[Lanes]) -> list[Lanes]:
@@ -155,6 +153,4 @@ def _place(program: Program, call: Call, other: Sequence[Any], order: Host) -> P
             Walker(domain).run(program.jaxpr, cells)
     except Exception:  # noqa: BLE001 - it ran as a whole; what cannot be run in pieces has no line
         return None
-    return place_of(domain.broken[0]) if domain.broken else None
-
-
+    return domain.broken[0] if domain.broken else None

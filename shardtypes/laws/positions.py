@@ -14,7 +14,7 @@ from shardtypes.laws.changes import changed, with_random_weights
 from shardtypes.laws.culprit import culprit
 from shardtypes.laws.dependence import Dependence
 from shardtypes.laws.differences import differs, largest, on_host, wide
-from shardtypes.laws.fillings import fillings, judged
+from shardtypes.laws.fillings import judged
 from shardtypes.laws.program import Program
 from shardtypes.laws.proofs import affordable, depends
 from shardtypes.laws.verdict import CannotTell, Verdict
@@ -102,9 +102,10 @@ def _tried(call: Call, law: _Law, dim: str, seeds: int, tolerance: float | None)
     result = program.results(call.values)
     axes = out_axes_of(call, result, dim)
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(result)]
-    sized = [axis if axis is not None and shape[axis] == count else None for axis, shape in zip(axes, shapes, strict=True)]
+    placed = list(zip(axes, shapes, strict=True))
+    sized = [axis if axis is not None and shape[axis] == count else None for axis, shape in placed]
     if all(axis is None for axis in sized):
-        other = next(shape[axis] for axis, shape in zip(axes, shapes, strict=True) if axis is not None)
+        other = next(shape[axis] for axis, shape in placed if axis is not None)
         raise CannotTell(f"the dimension {dim!r} has size {count} in the arguments and {other} in the result")
     search = _Search(call, program, law, sized, count, tolerance)
     leak = next(search.leaks(seeds), None)

@@ -1,4 +1,4 @@
-"""A function with its arguments, ready to be run again and again: compiled, in double precision where it allows that."""
+"""A function with its arguments, ready to be run often: compiled, in double precision where it allows that."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from jax._src.core import jaxprs_in_params  # no public way to find the programs
 from jax.sharding import NamedSharding
 
 from shardtypes.kept_meshes import forgetting_meshes
-from shardtypes.laws.differences import on_host, tolerance_of
+from shardtypes.laws.differences import is_key, on_host, tolerance_of
 from shardtypes.laws.verdict import CannotTell
 from shardtypes.laws.walk import Host
 from shardtypes.switches import enabled
 
-
 # The name of a newer JAX, and of an older one.
-_double_precision: Any = getattr(jax if hasattr(jax, "enable_x64") else jax.experimental, "enable_x64")
+_double_precision: Any = vars(jax)["enable_x64"] if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
 
 class Program:
@@ -75,7 +74,7 @@ class Program:
         return [self._placed(leaf, place) for leaf, place in zip(leaves, self._places, strict=True)]
 
     def _placed(self, leaf: Any, place: Any) -> Any:
-        if not hasattr(leaf, "dtype") or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if not hasattr(leaf, "dtype") or is_key(leaf):
             return leaf
         array = np.asarray(leaf)
         if self.wide and jnp.issubdtype(array.dtype, jnp.floating):
@@ -106,7 +105,7 @@ def _float_types(jaxpr: Any) -> set[Any]:
     for eqn in jaxpr.eqns:
         for variable in eqn.outvars:
             dtype = getattr(variable.aval, "dtype", None)
-            if dtype is not None and jax.dtypes.issubdtype(dtype, jnp.inexact):
+            if dtype is not None and jnp.issubdtype(dtype, jnp.inexact):
                 found.add(np.dtype(dtype))
         for inner in jaxprs_in_params(eqn.params):
             found |= _float_types(inner)

@@ -32,13 +32,13 @@ def restores(
     meshes: Iterable[Mesh | Mapping[str, int] | str] | None = None,
     place: Callable[[Any, Mesh], Any] | None = None,
 ) -> Verdict:
-    """What ``load`` returns is the state that ``save`` was given: structure, shapes, dtypes, every number, and shardings.
+    """What ``load`` returns is what ``save`` was given: structure, shapes, dtypes, every number, and shardings.
 
     ``save(path, state)`` writes to a path that does not exist yet; ``load(path, like)`` is given the tree of
     ``ShapeDtypeStruct`` that it is to return, with shardings (``load(path)`` if it has no such parameter: then
-    shardings are not compared). With ``meshes``, such as ``["d=8", {"d": 2, "t": 4}]``, it is saved on each and loaded on each;
-    ``place(state, mesh)`` puts the state there, by default as the annotations of a ``pytree_dataclass`` say, and
-    replicated otherwise.
+    shardings are not compared). With ``meshes``, such as ``["d=8", {"d": 2, "t": 4}]``, it is saved on each and loaded
+    on each; ``place(state, mesh)`` puts the state there, by default as the annotations of a ``pytree_dataclass`` say,
+    and replicated otherwise.
     """
     name = display_name(innermost(load))
     try:
@@ -136,8 +136,10 @@ def _abstract(leaf: Any) -> Any:
 
 
 def _different(wanted: Any, found: Any, shardings: bool) -> str | None:
-    left, structure = jax.tree_util.tree_flatten_with_path(wanted)
-    right, other = jax.tree.flatten(found)
+    left, _ = jax.tree_util.tree_flatten_with_path(wanted)
+    right = jax.tree.leaves(found)
+    structure: Any = jax.tree.structure(wanted)
+    other: Any = jax.tree.structure(found)
     if structure != other:
         return f"the structure is {other}, expected {structure}"
     for (path, one), two in zip(left, right, strict=True):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jax._src import source_info_util  # no public way to ask for the frames of an equation
+from jax._src.core import jaxprs_in_params  # nor for the programs inside it
 
 import shardtypes
 
@@ -40,15 +43,30 @@ class Place:
         return f"{self.operation} at {self.where} in {self.function.rpartition('<locals>.')[2]}"
 
 
-def place_of(eqn: Any) -> Place:
-    """The innermost line of an equation that is neither ours nor a library's, else the innermost that is not ours."""
+def place_of(eqn: Any, calls: Sequence[Any] = ()) -> Place:
+    """The innermost line of an equation that is neither ours nor a library's, else the innermost that is not ours.
+
+    ``calls`` are the equations that it is inside of. JAX traces a function of a library once, so that what is inside
+    has the line that called it first: the call itself has the one that is meant.
+    """
     name = eqn.primitive.name
-    frames = list(source_info_util.user_frames(_traceback(eqn.source_info)))
-    mine = [frame for frame in frames if not frame.file_name.startswith(_OURS)]
-    users = [frame for frame in mine if not frame.file_name.startswith(_LIBRARIES)]
-    for frame in (*users, *mine):
-        return Place(name, frame.file_name, frame.start_line, frame.function_name)
+    within = list(itertools.takewhile(lambda call: not _is_of_library(call), calls))
+    inside = [*within, calls[len(within)] if len(within) < len(calls) else eqn]
+    for each in reversed(inside):
+        frames = list(source_info_util.user_frames(_traceback(each.source_info)))
+        mine = [frame for frame in frames if not frame.file_name.startswith(_OURS)]
+        users = [frame for frame in mine if not frame.file_name.startswith(_LIBRARIES)]
+        for frame in (*users, *mine):
+            return Place(name, frame.file_name, frame.start_line, frame.function_name)
     return Place(name)
+
+
+def _is_of_library(call: Any) -> bool:
+    """Whether what is called was written in a library."""
+    for program in jaxprs_in_params(call.params):
+        where = str(getattr(getattr(program, "debug_info", None), "func_src_info", "") or "")
+        return where.partition(" at ")[2].startswith(_LIBRARIES)
+    return False
 
 
 def _traceback(info: Any) -> Any:

@@ -1,7 +1,7 @@
 """A program of JAX, run equation by equation over whatever stands for its values.
 
-Calls are entered, loops of a known length unrolled, branches chosen where that is possible. Inside ``shard_map`` a value
-has a further dimension in front for each axis of the mesh, so that the devices are simulated.
+Calls are entered, loops of a known length unrolled, branches chosen where that is possible. Inside ``shard_map`` a
+value has a further dimension in front for each axis of the mesh, so that the devices are simulated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import jax
 import numpy as np
 
-from shardtypes.laws.families import CALLS, EXCHANGES, SUMS_OVER_DEVICES
+from shardtypes.laws.families import CALLS
 
 Host = np.ndarray[Any, np.dtype[Any]]
 Path = tuple[int, ...]
@@ -28,9 +28,10 @@ _LONGEST_LOOP = 256
 
 class Domain(ABC, Generic[Cell]):
     """What stands for the values of a program, and what becomes of it. ``devices`` are the axes of ``shard_map`` that
-    the program is in, each a dimension in front of all arrays of a cell."""
+    the program is in, each a dimension in front of all arrays of a cell; ``calls`` are the equations around it."""
 
     devices: Axes = ()
+    calls: tuple[Any, ...] = ()
 
     @abstractmethod
     def constant(self, value: Any) -> Cell:
@@ -112,7 +113,16 @@ class Walker(Generic[Cell]):
         return self.domain.each(cell, repeated)
 
     def _equation(self, eqn: Any, path: Path, cells: list[Cell]) -> list[Cell]:
+        before = self.domain.calls
+        try:
+            return self._entered(eqn, path, cells)
+        finally:
+            self.domain.calls = before
+
+    def _entered(self, eqn: Any, path: Path, cells: list[Cell]) -> list[Cell]:
         name = eqn.primitive.name
+        if name in CALLS or name in ("scan", "cond", "shard_map"):
+            self.domain.calls = (*self.domain.calls, eqn)
         if name in CALLS and CALLS[name] in eqn.params:
             inner = eqn.params[CALLS[name]]
             return self.evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), cells, path)
@@ -213,9 +223,9 @@ def _applied(eqn: Any, arguments: Sequence[Any]) -> Any:
     return eqn.primitive.bind(*functions, *arguments, **rest)
 
 
-def is_collective(name: str) -> bool:
-    """Whether a primitive brings together what devices have."""
-    return name in SUMS_OVER_DEVICES or name in EXCHANGES
+def any_along(array: Host, axes: int | tuple[int, ...], keepdims: bool = False) -> Host:
+    """Where anything along these dimensions is true, as an array in any case."""
+    return np.asarray(array.any(axes, keepdims=keepdims))
 
 
 def named_axes(eqn: Any) -> tuple[str, ...]:
