@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
+from shardtypes.laws.cells import Depends
 from shardtypes.laws.differences import is_key
 from shardtypes.laws.families import CUMULATIVE, ELEMENTWISE, EXCHANGES, MOVES, REDUCTIONS, SUMS_OVER_DEVICES
 from shardtypes.laws.indexing import indexed
@@ -24,18 +25,6 @@ from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind, na
 LOW = -1e4
 #: What leaves such a number what it is, or the greater one.
 _KEEP_LOW = frozenset("add sub max select_n convert_element_type copy stop_gradient exp exp2".split())
-
-
-@dataclass(frozen=True)
-class Depends:
-    """``on`` has a dimension for the positions in front, ``values`` are those of the elements that are ``known``.
-
-    An element that depends on something may be known to be minus infinity: any other number that is below the mask's.
-    """
-
-    on: Host
-    known: Host
-    values: Host | None = None
 
 
 class Dependence(Domain[Depends]):
@@ -143,7 +132,7 @@ class Dependence(Domain[Depends]):
             return self._sorted(eqn, cells)
         if name.startswith("random_"):
             return self._random(eqn, name, cells)
-        on = indexed(self, eqn, name, cells)
+        on = None if self.devices else indexed(eqn, name, cells)  # each device may have another index
         return None if on is None else [self._made(on)]
 
     def _computable(self, name: str, cells: list[Depends]) -> bool:

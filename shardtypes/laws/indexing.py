@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jax
 import numpy as np
 
+from shardtypes.laws.cells import Depends
 from shardtypes.laws.walk import Host, any_along, bind
 
-if TYPE_CHECKING:
-    from shardtypes.laws.dependence import Dependence, Depends
 
-
-def indexed(domain: Dependence, eqn: Any, name: str, cells: list[Depends]) -> Host | None:
+def indexed(eqn: Any, name: str, cells: list[Depends]) -> Host | None:
     """On what the elements of ``gather``, ``scatter`` and the dynamic slices may depend; None for anything else."""
-    if domain.devices:
-        return None  # each device may have another index
     if name == "gather":
-        return _gathered(domain, eqn, *cells)
+        return _gathered(eqn, *cells)
     if name == "dynamic_slice":
-        return _sliced(domain, eqn, cells)
+        return _sliced(eqn, cells)
     if name == "dynamic_update_slice":
         return _updated(cells)
     if name.startswith("scatter"):
-        return _scattered(domain, eqn, *cells)
+        return _scattered(eqn, *cells)
     return None
 
 
@@ -36,7 +33,7 @@ def _spread(on: Host, rank: int) -> Host:
     return on.reshape(-1, *(1,) * rank)
 
 
-def _gathered(domain: Dependence, eqn: Any, operand: Depends, indices: Depends) -> Host:
+def _gathered(eqn: Any, operand: Depends, indices: Depends) -> Host:
     numbers = eqn.params["dimension_numbers"]
     on, places = operand.on, np.zeros(indices.known.shape, np.int32)
     for at, dim in enumerate(numbers.start_index_map):
@@ -66,7 +63,7 @@ def _start(cell: Depends) -> int | None:
     return int(cell.values)
 
 
-def _sliced(domain: Dependence, eqn: Any, cells: list[Depends]) -> Host:
+def _sliced(eqn: Any, cells: list[Depends]) -> Host:
     operand, *starts = cells
     on = operand.on
     cut = [slice(None)]
@@ -104,12 +101,10 @@ def _updated(cells: list[Depends]) -> Host:
     return on
 
 
-def _scattered(domain: Dependence, eqn: Any, operand: Depends, indices: Depends, updates: Depends) -> Host | None:
+def _scattered(eqn: Any, operand: Depends, indices: Depends, updates: Depends) -> Host | None:
     """Where the index is known: what was there, and what is put there."""
     if indices.values is None or not indices.known.all() or eqn.params.get("mode") is None:
         return None
-    import jax
-
     numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
     found = [
         jax.lax.scatter_add(old.astype(np.float32), indices.values, new.astype(np.float32), numbers, mode=mode)

@@ -20,7 +20,8 @@ from shardtypes.laws.walk import Host
 from shardtypes.switches import enabled
 
 # The name of a newer JAX, and of an older one.
-_double_precision: Any = vars(jax)["enable_x64"] if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+_home: Any = jax if hasattr(jax, "enable_x64") else jax.experimental
+_double_precision: Any = _home.enable_x64
 
 
 class Program:

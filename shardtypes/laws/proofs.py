@@ -10,7 +10,8 @@ import numpy as np
 from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
 
 from shardtypes.laws.arguments import Call
-from shardtypes.laws.dependence import Dependence, Depends
+from shardtypes.laws.cells import Depends
+from shardtypes.laws.dependence import Dependence
 from shardtypes.laws.differences import on_host
 from shardtypes.laws.program import Program
 from shardtypes.laws.walk import Host, Walker

@@ -13,9 +13,7 @@ from typing import Any
 from jax._src import source_info_util  # no public way to ask for the frames of an equation
 from jax._src.core import jaxprs_in_params  # nor for the programs inside it
 
-import shardtypes
-
-_OURS = os.path.dirname(str(shardtypes.__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
