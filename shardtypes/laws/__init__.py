@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shardtypes.laws.declarations import exempt as exempt
+    from shardtypes.laws.declarations import roles as roles
     from shardtypes.laws.decoding import incremental as incremental
     from shardtypes.laws.draws import keys as keys
     from shardtypes.laws.masks import padding as padding
@@ -29,6 +31,8 @@ _HOMES = {
     "accumulates": "microbatches",
     "restores": "saving",
     "keys": "draws",
+    "roles": "declarations",
+    "exempt": "declarations",
     "LawError": "verdict",
     "Verdict": "verdict",
 }

@@ -157,8 +157,7 @@ class _Search:
         self._run(everything)
         if not everything.mixed:
             return None
-        whole = self._run(SideBySide(self.homes, everything=False))
-        expected = on_host(whole.other)[self.wrong]
+        expected = self.program.run(self.other)[self.leaf][self.wrong]
         tolerance = self.program.tolerances[self.leaf]
         for mixed in everything.mixed[:_MOST_TRIED]:
             without = self._run(SideBySide(self.homes, mixed.path, everything=False))

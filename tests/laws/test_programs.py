@@ -44,7 +44,7 @@ WRONG = [
     Wrong("decoder", "causal", ">= positions[None", "+ 1 >= positions[None", SOFTMAX, (0, 1)),
     Wrong("decoder", "causal, given", "positions[:, None] >=", "positions[:, None] <=", SOFTMAX),
     Wrong("decoder", "causal", "s = jnp.where(mask, s, -1e9)", "s = s * 1", SOFTMAX, (0, 1)),
-    Wrong("decoder", "causal", "s = jnp.where(mask, s, -1e9)", "s = jnp.where(mask, s, 0.0)", SOFTMAX, (0, 1)),
+    Wrong("decoder", "causal", "s = jnp.where(mask, s, -1e9)", "s = jnp.where(mask, s, 0.0)", "bhqs,bshk->bqhk", (0, 1)),
     Wrong("decoder", "causal", "p = jax.nn.softmax(s, axis=-1)", "p = jax.nn.softmax(s, axis=-2)", SOFTMAX),
     Wrong("decoder", "causal", "square = jnp.mean(x * x, axis=-1", "square = jnp.mean(x * x, axis=1", "square ="),
     Wrong("decoder", "independent", "p = jax.nn.softmax(s, axis=-1)", "p = jax.nn.softmax(s, axis=0)", SOFTMAX),
