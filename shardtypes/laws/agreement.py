@@ -1,6 +1,6 @@
-"""Where the computation for one position leaves that for all positions.
+"""Where the computation for some positions leaves that for all positions.
 
-Values of one step are looked up among those that the same operation makes for all positions, at this position. Many are
+Values of one step are looked up among those that the same operation makes for all positions, at its own. Many are
 not found there, and are right: what a cache makes longer, or what is masked later. The first one is blamed after which
 nothing that is made of it is found again.
 """
@@ -67,8 +67,8 @@ class _Watching(Domain[_Value]):
 class _Lookup:
     """The values of the whole by operation, and the operations of a step that were not found among them."""
 
-    def __init__(self, at: int, count: int) -> None:
-        self._at, self._count = at, count
+    def __init__(self, positions: range, count: int) -> None:
+        self._positions, self._count = positions, count
         self._whole: dict[str, list[Host]] = {}
         self._departed: list[Place] = []
         self._found_again: set[int] = set()
@@ -100,12 +100,12 @@ class _Lookup:
         return self._departed[left[0]] if left else None
 
     def _parts(self, whole: Host, value: Host) -> list[Host]:
-        """What the whole has at this position, in the shape of the value."""
+        """What the whole has at these positions, in the shape of the value."""
         found = []
         for axis, size in enumerate(whole.shape):
             if size != self._count:
                 continue
-            part = whole.take([self._at], axis)
+            part = whole.take(self._positions, axis)
             if part.size == value.size and _plain(part.shape) == _plain(value.shape):
                 found.append(part.reshape(value.shape))
         if whole.shape == value.shape:
@@ -130,14 +130,14 @@ def first_departure(
     step: Callable[..., Any],
     positional: Sequence[Any],
     named: dict[str, Any],
-    at: int,
+    positions: range,
     count: int,
 ) -> Place | None:
-    """The place in a step, for the arguments it is given at a position, at which it leaves the whole. None where that
-    is not known."""
+    """The place in a step, for the arguments it is given at some positions, at which it leaves the whole. None where
+    that is not known."""
     if program.jaxpr is None:
         return None
-    lookup = _Lookup(at, count)
+    lookup = _Lookup(positions, count)
     leaves, structure = jax.tree.flatten((list(positional), named))
     arrays = {number: leaf for number, leaf in enumerate(leaves) if hasattr(leaf, "dtype")}
 

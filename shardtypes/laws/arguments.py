@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import typing
@@ -12,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
 
 from shardtypes import dtypes
 from shardtypes.array_types import array_annotation
@@ -345,17 +347,24 @@ def _values(
         except (CannotMake, TypeError, ValueError) as error:
             raise CannotTell(str(error)) from None
         try:
-            with enabled(False):
-                _evaluated(f, arguments, values)
+            is_split = _is_split(f, arguments, values)
         except Exception as error:  # noqa: BLE001 - whatever a program raises for sizes that it is not for
             refused = refused or error
             continue
+        if is_split and dim not in known:  # several positions for each device
+            sizes = {**sizes, dim: 2 * sizes[dim]}
+            larger = made(arguments, dim, sizes)
+            with contextlib.suppress(Exception):
+                _is_split(f, arguments, larger)
+                return larger, sizes
+            sizes[dim] //= 2
         return values, sizes
     text = str(refused).splitlines()[0] if str(refused) else type(refused).__name__
     raise CannotTell(f"no sizes were found that it takes ({text}): give examples, or sizes=") from refused
 
 
-def _evaluated(f: Callable[..., Any], arguments: list[Argument], values: list[Any]) -> None:
+def _is_split(f: Callable[..., Any], arguments: list[Argument], values: list[Any]) -> bool:
+    """Whether the program runs over devices. Raises whatever it raises for these arguments."""
     arrays = [value if _all_arrays(value) else None for value in values]
 
     def run(traced: list[Any]) -> Any:
@@ -364,7 +373,19 @@ def _evaluated(f: Callable[..., Any], arguments: list[Argument], values: list[An
         first = [value for argument, value in pairs if argument.is_positional]
         return f(*first, **{a.parameter.name: value for a, value in pairs if not a.is_positional})
 
-    jax.eval_shape(run, arrays)
+    with enabled(False):
+        try:
+            return _has_shard_map(jax.make_jaxpr(run)(arrays).jaxpr)
+        except jax.errors.JAXTypeError:  # what it does depends on values
+            run(arrays)
+            return False
+
+
+def _has_shard_map(jaxpr: Any) -> bool:
+    return any(
+        eqn.primitive.name == "shard_map" or any(map(_has_shard_map, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
 
 
 def _all_arrays(value: Any) -> bool:

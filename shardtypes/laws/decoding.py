@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -136,10 +136,11 @@ class _Run:
         with self._program.surroundings():
             cache = self._steps.cache
             if self._steps.prefill is not None:
-                outputs, cache = _pair(self._steps.prefill, self._arguments(slice(0, prefix), False), "prefill")
+                prefill, arguments = self._steps.prefill, self._arguments(slice(0, prefix), False)
+                outputs, cache = _pair(prefill, arguments, "prefill")
                 found = self._compared(outputs, range(prefix), prefix)
                 if found is not None:
-                    return found
+                    return replace(found, place=self._place(prefill, arguments, range(prefix)))
             for at in range(prefix, self._count):
                 arguments = self._arguments(slice(at, at + 1), self._steps.squeeze)
                 arguments[0].append(cache)
@@ -148,7 +149,7 @@ class _Run:
                 outputs, after = _pair(self._steps.step, arguments, "step")
                 found = self._compared(outputs, range(at, at + 1), prefix)
                 if found is not None:
-                    return _Departure(**{**vars(found), "place": self._place(arguments, at)})
+                    return replace(found, place=self._place(self._steps.step, arguments, range(at, at + 1)))
                 cache = after
         return None
 
@@ -187,11 +188,12 @@ class _Run:
                 return at
         return None
 
-    def _place(self, arguments: tuple[list[Any], dict[str, Any]], at: int) -> Place | None:
+    def _place(
+        self, step: Callable[..., Any], arguments: tuple[list[Any], dict[str, Any]], positions: range
+    ) -> Place | None:
         positional, named = arguments
-        return first_departure(
-            self._program, self._program.placed(self._call.values), self._steps.step, positional, named, at, self._count
-        )
+        whole = self._program.placed(self._call.values)
+        return first_departure(self._program, whole, step, positional, named, positions, self._count)
 
 
 def _takes(step: Callable[..., Any], call: Call) -> bool:

@@ -23,6 +23,10 @@ from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind, na
 
 #: What masks are made of: such a number is taken for minus infinity.
 LOW = -1e4
+#: What makes nothing of such a number, or takes the greater one.
+_SQUASHING = frozenset("exp exp2 logistic max select_n".split())
+#: A factor that makes less than this of it leaves nothing of which that could be said.
+_SMALL = 1e-3
 #: What leaves such a number what it is, or the greater one.
 _KEEP_LOW = frozenset("add sub max select_n convert_element_type copy stop_gradient exp exp2".split())
 
@@ -158,11 +162,11 @@ class Dependence(Domain[Depends]):
             on = on | (np.logical_or.reduce([_low(cell) for cell in cells]) & ~known)
         if not any(cell.known.any() for cell in cells):
             return [self._made(on) for _ in eqn.outvars]
-        values: Host | None = None
+        values = np.zeros(shape, eqn.outvars[0].aval.dtype)
         if known.any():
             values = np.asarray(self._values_of(eqn, cells))
             nan = known & _is_nan(values)
-            on, known = on | nan, known & ~nan
+            on, known = on | nan, known & ~nan & ~_uncertain(name, cells, values)
         made = _settled(on, known, values)
         return [made for _ in eqn.outvars] if len(eqn.outvars) > 1 else [self._determined(name, cells, made)]
 
@@ -205,8 +209,8 @@ class Dependence(Domain[Depends]):
             where = where & ~other.known & ~other.on.all(0)
             if where.any():
                 self.assumed["a mask's numbers below -1e4 stand for minus infinity, and it leaves something"] = None
-                values = np.zeros(made.known.shape) if made.values is None else made.values
-                values = np.where(where, np.asarray(-np.inf, values.dtype), values)
+                assert made.values is not None
+                values = np.where(where, np.asarray(-np.inf, made.values.dtype), made.values)
                 made = Depends(made.on, made.known | where, values)
         return made
 
@@ -418,6 +422,27 @@ def _plain(cell: Depends, everything: bool = False) -> Depends:
     return Depends(cell.on | low, np.zeros_like(low) if everything else cell.known & ~low, cell.values)
 
 
+def _uncertain(name: str, cells: list[Depends], values: Host) -> Host:
+    """Where what is made of minus infinity that stands for another number is not what is made of that."""
+    standing = [cell.known & cell.on.any(0) for cell in cells]
+    found: Host = np.asarray(np.logical_or.reduce(standing))
+    if name in _SQUASHING:
+        return np.zeros_like(found)
+    if name not in _KEEP_LOW and name not in ("mul", "div"):
+        return found
+    uncertain = found & ~(np.asarray(values, np.float64) <= LOW)
+    for number, where in enumerate(standing):
+        if len(cells) != 2 or cells[1 - number].values is None:
+            continue
+        other = np.asarray(cells[1 - number].values, np.float64)
+        if name in ("mul", "div"):
+            small = np.abs(other) if name == "mul" else 1 / np.maximum(np.abs(other), 1e-300)
+            uncertain |= where & (small < _SMALL)
+        else:  # what is added again may be what was taken away
+            uncertain |= where & (other * (-1 if name == "sub" else 1) >= -LOW)
+    return np.asarray(uncertain)
+
+
 def _settled(on: Host, known: Host, values: Host | None) -> Depends:
     """What is known depends on nothing, but for a mask's numbers."""
     made = Depends(on, known, values)
@@ -466,8 +491,9 @@ def _set(made: Depends, where: Host | None, value: Any) -> Depends:
     """Elements known to have a value."""
     if where is None or not where.any():
         return made
-    values = np.zeros(made.known.shape, np.asarray(value).dtype) if made.values is None else made.values
-    return Depends(made.on & ~where, made.known | where, np.where(where, np.asarray(value, values.dtype), values))
+    assert made.values is not None
+    values = np.where(where, np.asarray(value, made.values.dtype), made.values)
+    return Depends(made.on & ~where, made.known | where, values)
 
 
 def _selected(made: Depends, cells: list[Depends]) -> Depends:

@@ -4,22 +4,28 @@ a mask may say what is there or what is not, and a number may be a length that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from shardtypes.checked import display_name
-from shardtypes.laws.arguments import Call
+from shardtypes.laws.arguments import Call, Leaf
 from shardtypes.laws.verdict import CannotTell, Verdict
 from shardtypes.trace_forms import innermost
 
 
-def judged(f: Callable[..., Any], make: Callable[[], Call], law: Callable[[Call], Verdict]) -> Verdict:
-    """The verdict over all fillings; *could not tell* where a law cannot be tried, or fails with some only."""
+def judged(
+    f: Callable[..., Any], make: Callable[[], Call], law: Callable[[Call], Verdict], mixed: bool = False
+) -> Verdict:
+    """The verdict over all fillings; *could not tell* where a law cannot be tried, or fails with some only.
+
+    With ``mixed`` truth values along the dimension are both True and False: what they mean does not matter then.
+    """
     name = display_name(innermost(f))
     try:
         verdicts: list[tuple[str, Verdict]] = []
-        for words, call in fillings(make()):
+        for words, call in fillings(make(), mixed):
             verdict = law(call)
             if verdict.ok is True and not verdicts:
                 return verdict
@@ -33,8 +39,10 @@ def judged(f: Callable[..., Any], make: Callable[[], Call], law: Callable[[Call]
     return verdicts[0][1]
 
 
-def fillings(call: Call) -> Iterator[tuple[str, Call]]:
+def fillings(call: Call, mixed: bool = False) -> Iterator[tuple[str, Call]]:
     """The call with other truth values and integers in place of those that were made, each with words for them."""
+    if mixed:
+        call = replace(call, leaves=tuple(map(_mixed, call.leaves)))
     kinds = {leaf.kind for leaf in call.leaves if leaf.made and leaf.kind in "bi"}
     truths = (True, False) if "b" in kinds else (None,)
     numbers = (None, 1) if "i" in kinds else (None,)
@@ -46,7 +54,17 @@ def fillings(call: Call) -> Iterator[tuple[str, Call]]:
             yield " and ".join(words), call.with_values(values)
 
 
-def _filled(leaf: Any, truth: bool | None, number: int | None) -> Any:
+def _mixed(leaf: Leaf) -> Leaf:
+    """With truth values along the dimension that take turns, where they were made."""
+    if not leaf.made or leaf.kind != "b" or not isinstance(leaf.axis, int):
+        return leaf
+    turns = np.arange(leaf.value.shape[leaf.axis]) % 2 == 0
+    sizes = [1] * leaf.value.ndim
+    sizes[leaf.axis] = turns.size
+    return replace(leaf, value=np.broadcast_to(turns.reshape(sizes), leaf.value.shape), made=False)
+
+
+def _filled(leaf: Leaf, truth: bool | None, number: int | None) -> Any:
     if not leaf.made:
         return leaf.value
     if leaf.kind == "b":

@@ -71,8 +71,12 @@ class Homes:
         return found
 
     def _both(self, one: Host, other: Host) -> Host:
-        shared = _varying(one)
-        if shared != _varying(other) or np.array_equal(one, other):
+        shared, others = _varying(one), _varying(other)
+        for home, varying, rest in ((one, shared, others), (other, others, shared)):
+            # One position that goes with all of them is at home at none of them.
+            if not rest and any(self._is_canonical(home, axis) for axis in varying):
+                return home
+        if shared != others or np.array_equal(one, other):
             return one | other
         for axis in shared:  # shifted against each other: the one that is where it belongs says
             if self._is_canonical(one, axis):

@@ -40,7 +40,7 @@ def equivariant(
     An array that has the dimension twice is permuted along both. Arguments as those of ``laws.independent``.
     """
     call = lambda: call_of(f, dim, examples, named, in_axes, out_axes, sizes)  # noqa: E731
-    return judged(f, call, lambda made: _tried(made, dim, seeds, tolerance))
+    return judged(f, call, lambda made: _tried(made, dim, seeds, tolerance), mixed=True)
 
 
 def _tried(call: Call, dim: str, seeds: int, tolerance: float | None) -> Verdict:

@@ -98,7 +98,7 @@ class Program:
         own = tolerance_of(on_host(leaf).dtype)
         if own == 0.0 or self.jaxpr is None:
             return own
-        return max(own, *(tolerance_of(dtype) for dtype in _float_types(self.jaxpr.jaxpr)))
+        return max([own, *map(tolerance_of, _float_types(self.jaxpr.jaxpr))])
 
 
 def _float_types(jaxpr: Any) -> set[Any]:
