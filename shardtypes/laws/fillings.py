@@ -1,5 +1,6 @@
 """Laws are tried with what was given or made. What was made fails a law only where it could not have been otherwise:
-a mask may say what is there or what is not, and a number may be a length that is never 0."""
+a mask may say what is there or what is not, and a number may be a length that is never 0, or count positions. Of a mask
+that was given other values are tried where a law fails, for what is padded may depend on anything."""
 
 from __future__ import annotations
 
@@ -43,15 +44,21 @@ def fillings(call: Call, mixed: bool = False) -> Iterator[tuple[str, Call]]:
     """The call with other truth values and integers in place of those that were made, each with words for them."""
     if mixed:
         call = replace(call, leaves=tuple(map(_mixed, call.leaves)))
-    kinds = {leaf.kind for leaf in call.leaves if leaf.made and leaf.kind in "bi"}
-    truths = (True, False) if "b" in kinds else (None,)
-    numbers = (None, 1) if "i" in kinds else (None,)
-    for number in numbers:
+    truths: list[bool | None] = [True, False] if any(leaf.made and leaf.kind == "b" for leaf in call.leaves) else [None]
+    if any(_is_mask(leaf) for leaf in call.leaves):
+        truths = [None, True, False]
+    has_numbers = any(leaf.made and leaf.kind == "i" for leaf in call.leaves)
+    for counted in (False, True) if has_numbers else (False,):
         for truth in truths:
-            values = [_filled(leaf, truth, number) for leaf in call.leaves]
+            values = [_filled(leaf, truth, counted) for leaf in call.leaves]
             words = [] if truth is None else [f"all truth values {truth}"]
-            words += ["all integers 1"] if number is not None else ["integers 0 and 1"] if "i" in kinds else []
-            yield " and ".join(words), call.with_values(values)
+            words += ["integers that count"] if counted else ["integers 0 and 1"] if has_numbers else []
+            yield " and ".join(words) or "these arguments", call.with_values(values)
+
+
+def _is_mask(leaf: Leaf) -> bool:
+    """Whether an argument that was given says which positions are there: where none is, all may be used."""
+    return not leaf.made and leaf.kind == "b" and isinstance(leaf.axis, int)
 
 
 def _mixed(leaf: Leaf) -> Leaf:
@@ -64,11 +71,14 @@ def _mixed(leaf: Leaf) -> Leaf:
     return replace(leaf, value=np.broadcast_to(turns.reshape(sizes), leaf.value.shape), made=False)
 
 
-def _filled(leaf: Leaf, truth: bool | None, number: int | None) -> Any:
-    if not leaf.made:
-        return leaf.value
-    if leaf.kind == "b":
+def _filled(leaf: Leaf, truth: bool | None, counted: bool) -> Any:
+    if leaf.kind == "b" and truth is not None and (leaf.made or _is_mask(leaf)):
         return np.full(leaf.value.shape, truth)
-    if leaf.kind == "i" and number is not None and leaf.axis is None:
-        return np.full_like(leaf.value, number)
-    return leaf.value
+    if not leaf.made or leaf.kind != "i" or not counted:
+        return leaf.value
+    if not isinstance(leaf.axis, int):
+        return np.ones_like(leaf.value)
+    sizes = [1] * leaf.value.ndim
+    sizes[leaf.axis] = -1
+    counting = np.arange(leaf.value.shape[leaf.axis]).reshape(sizes)
+    return np.broadcast_to(counting, leaf.value.shape).astype(leaf.value.dtype)

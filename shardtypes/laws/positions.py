@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardtypes.laws.arguments import Call, call_of, out_axes_of
+from shardtypes.laws.arguments import Call, Leaf, call_of, out_axes_of
 from shardtypes.laws.changes import changed, with_random_weights
 from shardtypes.laws.culprit import culprit
 from shardtypes.laws.dependence import Dependence
@@ -130,6 +130,7 @@ class _Search:
         self.positions = sorted({int(step) for step in np.round(steps)})
         self._call, self._program, self._law, self._axes, self._count = call, program, law, axes, count
         self._tolerances = [tolerance if tolerance is not None else own for own in program.tolerances]
+        self._content = content(call) if law is _CAUSAL else {leaf.name for leaf in call.leaves}
 
     def leaks(self, seeds: int) -> Iterator[_Leak]:
         for seed in range(seeds):
@@ -152,7 +153,7 @@ class _Search:
         return self._call.values if seed == 0 else with_random_weights(self._call.leaves, rng)
 
     def _changed(self, leaf: Any, of: int, rng: np.random.Generator) -> Any:
-        if not isinstance(leaf.axis, int):
+        if not isinstance(leaf.axis, int) or leaf.name not in self._content:
             return leaf.value
         where = np.broadcast_to(along(np.arange(self._count) == of, leaf.value.ndim, leaf.axis), leaf.value.shape)
         return changed(leaf, where, rng)
@@ -233,6 +234,29 @@ def _proved(call: Call, program: Program, law: _Law, axes: list[int | None], cou
             if (array[of] & along(~law.may(at, of), array.ndim - 1, axis)).any():
                 return None
     return dependence
+
+
+def content(call: Call) -> set[str]:
+    """The arguments that hold what stands at the positions; others say where they are, and what may know of what.
+
+    Those are floats and keys, where there are any, else integers that do not only count. Raises ``CannotTell``.
+    """
+    there = [leaf for leaf in call.leaves if isinstance(leaf.axis, int)]
+    found = [leaf for leaf in there if leaf.kind in ("f", "key")]
+    if not found:
+        found = numbers = [leaf for leaf in there if leaf.kind == "i"]
+        if len(numbers) > 1:
+            found = [leaf for leaf in numbers if not leaf.made and not _counts(leaf)]
+        if len(numbers) > 1 and not found:
+            names = ", ".join(leaf.name for leaf in numbers)
+            raise CannotTell(f"which of {names} are positions is not known: give examples")
+    return {leaf.name for leaf in found}
+
+
+def _counts(leaf: Leaf) -> bool:
+    """Whether numbers never go down along the dimension, as positions and the numbers of segments do."""
+    assert isinstance(leaf.axis, int)
+    return bool((np.diff(on_host(leaf.value).astype(np.int64), axis=leaf.axis) >= 0).all())
 
 
 def along(values: Host, rank: int, axis: int) -> Host:

@@ -62,7 +62,7 @@ def between(x: f32["L D"], mask: bool_["L L"]) -> f32["L D"]:
 
 
 def constant(x: f32["B D"]) -> f32["B D"]:
-    return jax.lax.stop_gradient(jnp.sort(x, 0) * 0) + 1
+    return jnp.where(jnp.sort(x, 0) > 1e9, 2.0, 1.0)
 
 
 def values(x: f32["B D"]) -> f32["B D"]:
@@ -167,6 +167,30 @@ def test_masks_that_were_made_blame_nobody() -> None:
 
     assert laws.causal(needed, "L").ok is not False
     assert laws.causal(needed, "L", lengths=jnp.array([2, 4, 1]), sizes={"L": 4}).ok is True
+
+
+def by_positions(x: f32["B L D"], positions: i32["B L"], real: bool_["B L"]) -> f32["B L D"]:
+    s = jnp.einsum("bqd,bkd->bqk", x, x)
+    mask = positions[:, :, None] >= positions[:, None, :]
+    return jax.nn.softmax(jnp.where(mask & real[:, None, :], s, -1e9)) @ x
+
+
+def test_positions_and_masks_are_not_what_stands_there() -> None:
+    """Other positions, or a row in which nothing is real, would let a right program look ahead."""
+    x, positions = jnp.sin(jnp.arange(24.0)).reshape(2, 4, 3), jnp.tile(jnp.arange(4), (2, 1))
+    for real in ([True, True, True, False], [False, False, True, True]):
+        verdict = laws.causal(by_positions, "L", x, positions, jnp.tile(jnp.array(real), (2, 1)))
+        assert verdict.ok is not False, verdict.reason
+    assert laws.causal(by_positions, "L").ok is not False
+
+    def decoder(tokens: i32["B L"], positions: i32["B L"]) -> f32["B L 3"]:
+        return by_positions(jnp.eye(3)[tokens], positions, tokens >= 0)
+
+    assert laws.causal(decoder, "L", jnp.array([[2, 0, 1, 2]]), positions[:1]).ok is True
+    assert laws.causal(decoder, "L", jnp.array([[2, 0, 1, 2]]), positions[:1, ::-1]).ok is False
+    verdict = laws.causal(decoder, "L")
+    assert verdict.ok is None
+    assert "which of tokens, positions are positions is not known: give examples" in verdict.reason
 
 
 def test_weights_of_zeros_hide_nothing() -> None:
