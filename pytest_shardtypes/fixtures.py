@@ -14,6 +14,7 @@ from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
 from pytest_shardtypes.devices import ForcedDevices
 from pytest_shardtypes.facts import note_collectives, note_leak
+from pytest_shardtypes.failing_laws import FailingLaws
 from pytest_shardtypes.golden import GoldenFiles
 from pytest_shardtypes.session import RUN
 from shardtypes import layouts, placement
@@ -90,6 +91,12 @@ def layout() -> Callable[..., layouts.Layout]:
 def mesh_invariant() -> Callable[..., None]:
     """``mesh_invariant(f, *args)``: fail unless every mesh gives the numbers that one device gives."""
     return invariant.mesh_invariant
+
+
+@pytest.fixture
+def laws() -> FailingLaws:
+    """``laws.causal(f, "L")``: as ``shardtypes.laws``; a law that does not hold, or cannot be told, fails the test."""
+    return FailingLaws()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ MARKERS = (
     "meshes(*specs, axis_types='auto'): run the test once on each mesh, as in @pytest.mark.meshes('d=8', 'd=2,t=4')",
     "processes(*, timeout=120): run the test in each of the processes of --shardtypes-processes, at most for so long",
     "shardtypes_trace: on the tests that --shardtypes makes of annotated functions, as in -m 'not shardtypes_trace'",
+    "shardtypes_laws: on the tests that --shardtypes makes of the roles of dimensions, as in -m 'not shardtypes_laws'",
 )
 
 

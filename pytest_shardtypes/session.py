@@ -21,6 +21,7 @@ from pytest_shardtypes.rank import Rank, Reporter
 if TYPE_CHECKING:
     from pytest_shardtypes.coverage import Coverage
     from pytest_shardtypes.hook import PackageHook
+    from pytest_shardtypes.law_items import LawItems
     from pytest_shardtypes.trace_items import Tracing
 
 _EVERYTHING_KEY = "shardtypes_everything"
@@ -46,6 +47,7 @@ class Run:
         self.forced = None if options.devices is None else ForcedDevices(options.devices)
         self.hook: PackageHook | None = None
         self.tracing: Tracing | None = None
+        self.laws: LawItems | None = None
         self.facts = Facts()
         self.rank = Rank.of()
         self.processes: Processes | None = None
@@ -110,10 +112,15 @@ class Run:
             self.processes = Processes(self.config, self.options.processes, each)
             self.config.pluginmanager.register(self.processes, "shardtypes-processes")
         if self.options.trace and not self.hook.switched_off:
+            from pytest_shardtypes.law_items import LawItems, read_roles
             from pytest_shardtypes.trace_items import Tracing
 
-            self.tracing = Tracing(self.hook.packages, self.config.rootpath, self._collects_everything())
+            self.laws = LawItems(read_roles(self.config.rootpath))
+            root = self.config.rootpath
+            self.tracing = Tracing(self.hook.packages, root, self._collects_everything(), self.laws.of)
             self.config.pluginmanager.register(self.tracing, "shardtypes-tracing")
+            self.config.pluginmanager.register(self.laws, "shardtypes-laws")
+            self.laws.calls.begin()
         self.config.pluginmanager.register(self, "shardtypes-run")
         self.config.pluginmanager.register(fixtures, "shardtypes-fixtures")
         self.config.pluginmanager.register(explaining, "shardtypes-explaining")
@@ -204,6 +211,8 @@ class Run:
             terminalreporter.line(f"undone for the tests after it: {text}")
         for line in summary.lines(total, self.hook.packages, self.config.rootpath):
             terminalreporter.line(line)
+        for line in () if self.laws is None else self.laws.lines():
+            terminalreporter.line(line)
         if self.options.report is None or not self._writes():
             return
         try:
@@ -225,6 +234,8 @@ class Run:
     def pytest_unconfigure(self) -> None:
         """Leave the process as it was found."""
         examples.exchange(self._examples_before)
+        if self.laws is not None:
+            self.laws.calls.end()
         if self.hook is not None:
             self.hook.uninstall()
         if self.forced is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from pytest_shardtypes.summary import COULD_NOT_TELL
 from shardtypes.fields import is_pytree_dataclass
 
 MARK = "shardtypes_trace"
+
+
+More = Callable[["AnnotatedModule", "Found"], Iterable[pytest.Item]]
 
 
 class CouldNotTell(Exception):
@@ -41,17 +45,25 @@ class Found:
     qualified: str
 
 
+def nothing_more(module: AnnotatedModule, found: Found) -> Iterable[pytest.Item]:
+    """No further items."""
+    return ()
+
+
 class AnnotatedModule(pytest.File):
     """A module of a chosen package, as the collector of its annotated functions."""
 
     module: str
     folder: Path
+    # Further items of a function.
+    more: Callable[[Found], Iterable[pytest.Item]]
 
     @classmethod
-    def of(cls, parent: pytest.Collector, candidate: Candidate) -> AnnotatedModule:
+    def of(cls, parent: pytest.Collector, candidate: Candidate, more: More) -> AnnotatedModule:
         """The collector of a candidate file."""
         node: AnnotatedModule = cls.from_parent(parent, path=candidate.path)
         node.module, node.folder = candidate.module, candidate.folder
+        node.more = functools.partial(more, node)
         return node
 
     def collect(self) -> Iterator[pytest.Item]:
@@ -68,6 +80,7 @@ class AnnotatedModule(pytest.File):
             for number, example in enumerate(ways, 1):
                 name = found.name if len(ways) == 1 else f"{found.name}[{number}]"
                 yield Trace.of(self, Found(name, found.function, found.qualified), example)
+            yield from self.more(found)
 
 
 def _imported(name: str, folder: Path) -> types.ModuleType:
@@ -189,8 +202,9 @@ def _frames(error: BaseException | None, path: Path, root: Path) -> Iterator[str
 class Tracing:
     """The hooks that make items of the candidates and report what could not be told."""
 
-    def __init__(self, packages: tuple[str, ...], root: Path, everything: bool) -> None:
+    def __init__(self, packages: tuple[str, ...], root: Path, everything: bool, more: More = nothing_more) -> None:
         self.everything = everything
+        self._more = more
         self.verdicts: dict[str, str] = {}
         self.useless_examples: tuple[str, ...] = ()
         self._packages = packages
@@ -206,7 +220,7 @@ class Tracing:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> AnnotatedModule | None:
         """Collect a candidate that was named on the command line, or lies in a folder that was."""
         candidate = self.candidates().get(file_path) if file_path.suffix == ".py" else None
-        return None if candidate is None else AnnotatedModule.of(parent, candidate)
+        return None if candidate is None else AnnotatedModule.of(parent, candidate, self._more)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
@@ -217,7 +231,7 @@ class Tracing:
                 if path not in have and not session.config.hook.pytest_ignore_collect(
                     collection_path=path, path=None, config=session.config
                 ):
-                    items.extend(_collected(AnnotatedModule.of(session, candidate)))
+                    items.extend(_collected(AnnotatedModule.of(session, candidate, self._more)))
             met = {item.found.qualified for item in items if isinstance(item, Trace)}
             self.useless_examples = tuple(sorted(set(examples.registered()) - met))
         seen: set[str] = set()

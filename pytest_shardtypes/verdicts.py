@@ -34,7 +34,7 @@ def judge(name: str, f: Callable[..., Any], example: Example) -> Outcome:
     inner = inspect.unwrap(f)
     if inspect.iscoroutinefunction(inner) or inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         return Outcome(None, "it is a coroutine or a generator, which only tests can run")
-    with _uncounted():
+    with uncounted():
         verdict = _verdict(f, example)
     if verdict.ok is True:
         return Outcome(True, verdict.reason)
@@ -55,7 +55,8 @@ def _verdict(f: Callable[..., Any], example: Example) -> Verdict:
 
 
 @contextmanager
-def _uncounted() -> Iterator[None]:
+def uncounted() -> Iterator[None]:
+    """Count nothing in the block."""
     before = _stats.recording
     _stats.record(False)
     try:

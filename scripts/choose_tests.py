@@ -17,6 +17,7 @@ ALWAYS = ("tests/lang", "tests/test_imports.py", "tests/lint/test_command.py", "
 AREAS = {
     "shardtypes/lang/": ("tests/lang", "tests/engine/test_messages.py"),
     "shardtypes/semantics/": ("tests/semantics",),
+    "shardtypes/laws/": ("tests/laws/test_verdicts.py", "tests/laws/test_saving.py"),
     "shardtypes/": ("tests/runtime/test_messages.py", "tests/runtime/test_layouts.py", "tests/runtime/test_mapped.py"),
     "pytest_shardtypes/": ("tests/pytest_plugin/test_options.py", "tests/pytest_plugin/test_report.py"),
     "shardlint/mypy_plugin/": ("tests/mypy_plugin/test_settings.py", "tests/mypy_plugin/test_cases.py"),

@@ -274,6 +274,8 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "laws":  # a package of its own, which loads nothing until one of its names is used
+        return importlib.import_module("shardtypes.laws")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'shardtypes' has no attribute {name!r}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ class _Counters:
 
 
 recording = False
+# Who sees every call of a checked function, besides counting.
+watching: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None
 _lock = threading.Lock()
 _counters = _Counters()
 # Reasons are kept even without recording: a check that was skipped must be findable afterwards.
@@ -60,6 +63,12 @@ def count_function(name: str) -> None:
     if recording:
         with _lock:
             _counters.functions[name] += 1
+
+
+def see_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Hand a call of a checked function to who wants to see it, while recording is on."""
+    if watching is not None:
+        watching(function, args, kwargs)
 
 
 def cover_dimension(function: str, role: str, dim: int, axis: str, verified: bool) -> None:

@@ -281,6 +281,7 @@ def _wrap_call(checks: _Checks) -> Any:
             return function(*args, **kwargs)
         if _stats.recording:
             _stats.count_function(f"{function.__module__}.{checks.display}")
+            _stats.see_call(function, args, kwargs)
         plan = checks._plan or checks.plan
         view = current_view()
         table = None if fresh else scope_in_force()

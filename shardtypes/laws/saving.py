@@ -1,0 +1,170 @@
+"""What is loaded is what was saved, on every mesh (``restores``)."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardtypes.checked import display_name
+from shardtypes.fields import is_pytree_dataclass
+from shardtypes.laws.differences import is_key, on_host
+from shardtypes.laws.verdict import CannotTell, Verdict
+from shardtypes.meshes import format_mesh
+from shardtypes.partition_specs import make_shardings
+from shardtypes.trace_forms import innermost
+
+
+def restores(
+    save: Callable[[Path, Any], Any],
+    load: Callable[..., Any],
+    state: Any,
+    *,
+    meshes: Iterable[Mesh | Mapping[str, int] | str] | None = None,
+    place: Callable[[Any, Mesh], Any] | None = None,
+) -> Verdict:
+    """What ``load`` returns is what ``save`` was given: structure, shapes, dtypes, every number, and shardings.
+
+    ``save(path, state)`` writes to a path that does not exist yet; ``load(path, like)`` is given the tree of
+    ``ShapeDtypeStruct`` that it is to return, with shardings (``load(path)`` if it has no such parameter: then
+    shardings are not compared). With ``meshes``, such as ``["d=8", {"d": 2, "t": 4}]``, it is saved on each and loaded
+    on each; ``place(state, mesh)`` puts the state there, by default as the annotations of a ``pytree_dataclass`` say,
+    and replicated otherwise.
+    """
+    name = display_name(innermost(load))
+    try:
+        built = [None] if meshes is None else [_mesh(mesh) for mesh in meshes]
+        tried = 0
+        for before, after in itertools.product(built, built):
+            reason = _tried(save, load, state, before, after, place or _placed)
+            if reason is not None:
+                on = "" if before is None else f", saved on {_shown(before)} and loaded on {_shown(after)}"
+                return Verdict(False, f"{name}: does not restore what was saved{on}: {reason}", where=_line(load))
+            tried += 1
+    except CannotTell as error:
+        return Verdict(None, f"{name}: {error}")
+    on = "" if meshes is None else f" from each of {len(built)} meshes to each ({tried} pairs)"
+    return Verdict(True, f"{name}: restores what was saved{on}")
+
+
+def _shown(mesh: Mesh | None) -> str:
+    return format_mesh(mesh) or "one device"
+
+
+def _line(f: Callable[..., Any]) -> str | None:
+    code = getattr(innermost(f), "__code__", None)
+    if code is None:
+        return None
+    path = Path(code.co_filename)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"{shown}:{code.co_firstlineno}"
+
+
+def _mesh(wanted: Mesh | Mapping[str, int] | str) -> Mesh:
+    if isinstance(wanted, Mesh):
+        return wanted
+    if isinstance(wanted, str):
+        try:
+            pairs = [part.split("=") for part in wanted.split(",")]
+            wanted = {axis.strip(): int(size) for axis, size in pairs}
+        except ValueError:
+            raise CannotTell(f"{wanted!r} is no mesh: write one as d=2,t=4") from None
+    count = math.prod(wanted.values())
+    if count > jax.device_count():
+        raise CannotTell(f"a mesh of {count} devices is asked for, and there are {jax.device_count()}")
+    devices = np.array(jax.devices()[:count]).reshape(tuple(wanted.values()))
+    return Mesh(devices, tuple(wanted))
+
+
+def _placed(state: Any, mesh: Mesh) -> Any:
+    if is_pytree_dataclass(type(state)):
+        return jax.device_put(state, make_shardings(type(state), mesh))
+    return jax.device_put(state, NamedSharding(mesh, PartitionSpec()))
+
+
+def _tried(
+    save: Callable[[Path, Any], Any],
+    load: Callable[..., Any],
+    state: Any,
+    before: Mesh | None,
+    after: Mesh | None,
+    place: Callable[[Any, Mesh], Any],
+) -> str | None:
+    """How what is loaded differs; None where it does not."""
+    saved = state if before is None else place(state, before)
+    wanted = state if after is None else place(state, after)
+    like = jax.tree.map(_abstract, wanted)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "state")
+        try:
+            save(path, saved)
+        except Exception as error:
+            raise CannotTell(f"save raises {type(error).__name__}: {error}") from error
+        if not os.listdir(folder):
+            raise CannotTell("save writes nothing to the path that it is given")
+        takes = _takes_like(load)
+        try:
+            found = load(path, like) if takes else load(path)
+        except Exception as error:  # noqa: BLE001 - what cannot be loaded is not restored, whatever it raises
+            return f"load raises {type(error).__name__}: {error}"
+        return _different(wanted, found, takes and after is not None)
+
+
+def _takes_like(load: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(load).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # no signature
+        return True
+    return True
+
+
+def _abstract(leaf: Any) -> Any:
+    if isinstance(leaf, jax.Array):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf
+
+
+def _different(wanted: Any, found: Any, shardings: bool) -> str | None:
+    left, _ = jax.tree_util.tree_flatten_with_path(wanted)
+    right = jax.tree.leaves(found)
+    structure: Any = jax.tree.structure(wanted)
+    other: Any = jax.tree.structure(found)
+    if structure != other:
+        return f"the structure is {other}, expected {structure}"
+    for (path, one), two in zip(left, right, strict=True):
+        name = jax.tree_util.keystr(path) or "the state"
+        reason = _of_leaf(one, two, shardings)
+        if reason is not None:
+            return f"{name} {reason}"
+    return None
+
+
+def _of_leaf(one: Any, two: Any, shardings: bool) -> str | None:
+    if not hasattr(one, "dtype"):
+        return None if bool(one == two) else f"is {two!r}, expected {one!r}"
+    if not hasattr(two, "dtype") or is_key(one) != is_key(two):
+        return f"is a {type(two).__name__}, expected an array of {one.dtype}"
+    if one.shape != two.shape:
+        return f"has shape {two.shape}, expected {one.shape}"
+    if one.dtype != two.dtype:
+        return f"has dtype {two.dtype}, expected {one.dtype}"
+    a, b = on_host(one), on_host(two)
+    same = (a == b) | ((a != a) & (b != b))
+    if not same.all():
+        at = tuple(int(number) for number in np.argwhere(~same)[0])
+        return f"is {b[at]} at {list(at)}, expected {a[at]} ({int((~same).sum())} of {same.size} numbers differ)"
+    if shardings and isinstance(one, jax.Array) and isinstance(two, jax.Array):
+        if not two.sharding.is_equivalent_to(one.sharding, one.ndim):
+            return f"is sharded as {two.sharding}, expected {one.sharding}"
+    return None
