@@ -113,9 +113,9 @@ def read(source: bytes, path: str) -> Notebook:
     for number, cell in enumerate(_cells(document), 1):
         if cell.get("cell_type") != "code":
             continue
-        source, removed = _without_margins(_source(cell))
+        text, removed = _without_margins(_source(cell))
         margins |= {line + index: width for index, width in removed.items()}
-        bridged = bridge(source)
+        bridged = bridge(text)
         error = _error(bridged)
         if error is not None:
             message = messages.syntax(error.msg)
