@@ -35,9 +35,9 @@ def judged(
             try:
                 verdict = law(call)
             except SaysNothing:
-                if not verdicts:
+                if not verdicts or call.is_made:
                     raise
-                continue
+                continue  # of a mask that was given: one under which there is nothing
             if verdict.ok is True and not verdicts:
                 return verdict
             verdicts.append((words, verdict))
