@@ -430,6 +430,8 @@ def _uncertain(name: str, cells: list[Depends], values: Host) -> Host:
         return np.zeros_like(found)
     if name not in _KEEP_LOW and name not in ("mul", "div"):
         return found
+    if not jax.numpy.issubdtype(values.dtype, jax.numpy.floating):
+        return found
     uncertain = found & ~(np.asarray(values, np.float64) <= LOW)
     for number, where in enumerate(standing):
         if len(cells) != 2 or cells[1 - number].values is None:

@@ -76,7 +76,8 @@ def causal(
 ) -> Verdict:
     """What is computed for one position of a dimension, such as a token, depends on no later one.
 
-    Arguments as those of ``independent``.
+    Arguments as those of ``independent``. What is changed is what stands at a position: floats and keys, where there
+    are any, else integers, of several arrays those that do not only count. Masks and the numbers of positions stay.
     """
     call = lambda: call_of(f, dim, examples, named, in_axes, out_axes, sizes)  # noqa: E731
     return judged(f, call, lambda made: _tried(made, _CAUSAL, dim, seeds, tolerance), masks=True)
