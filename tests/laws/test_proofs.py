@@ -91,7 +91,7 @@ def may_depend(f: Any, x: Any) -> Any:
     dependence = Dependence(ROWS)
     on = np.arange(ROWS).reshape(-1, 1, 1) == np.arange(ROWS).reshape(1, -1, 1)
     (found,) = Walker(dependence).run(jax.make_jaxpr(f)(x), [dependence.given(x, on)])
-    return found.on
+    return found.on[:ROWS]
 
 
 @pytest.mark.parametrize("seed", range(CASES))
