@@ -82,11 +82,13 @@ class _Lookup:
     def look(self, eqn: Any, calls: tuple[Any, ...], array: Any, cells: list[_Value]) -> frozenset[int]:
         """See a value of the step."""
         before = frozenset().union(*(cell.departed for cell in cells))
-        if not _tells(array):
+        if is_key(array) or not jnp.issubdtype(array.dtype, jnp.inexact):
             return before
         value = np.asarray(array)
         candidates = [part for whole in self._whole.get(eqn.primitive.name, ()) for part in self._parts(whole, value)]
         if any(not differs(part, value, tolerance_of(value.dtype)).any() for part in candidates):
+            if not _tells(array):
+                return before
             self._found_again |= before
             return frozenset()
         if not candidates or before - self._found_again:

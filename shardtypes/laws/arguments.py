@@ -68,6 +68,7 @@ class Call:
     rebuild: Callable[[Sequence[Any]], tuple[list[Any], dict[str, Any]]]
     out_axes: Axes
     sizes: Mapping[str, int] = field(default_factory=dict)
+    refilled: bool = False  # with other values than were given or made first
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """The result for other arrays."""

@@ -35,7 +35,8 @@ class Dependence(Domain[Depends]):
     """What may depend on what. ``assumed`` is what was taken for granted."""
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        # After the positions, whether a number may be made of a mask's.
+        self.count = count + 1
         self.assumed: dict[str, None] = {}
 
     # --- cells
@@ -43,7 +44,8 @@ class Dependence(Domain[Depends]):
     def given(self, value: Any, on: Host) -> Depends:
         """An argument whose values are unknown."""
         shape = np.shape(value)
-        return Depends(np.broadcast_to(on, (self.count, *shape)), np.zeros(shape, bool))
+        positions = np.broadcast_to(on, (self.count - 1, *shape))
+        return Depends(np.concatenate([positions, np.zeros((1, *shape), bool)]), np.zeros(shape, bool))
 
     def constant(self, value: Any) -> Depends:
         shape = np.shape(value)
@@ -191,7 +193,7 @@ class Dependence(Domain[Depends]):
         elif name == "div":
             made = _set(made, _equals(cells[0], 0), 0)
         elif name == "select_n":
-            made = _selected(made, cells)
+            made = _selected(_masked(made, cells), cells)
         elif name == "max":
             made = _greater(made, cells)
         elif name in ("add", "sub"):
@@ -206,7 +208,7 @@ class Dependence(Domain[Depends]):
         made = replace(made, on=made.on | high)  # with a mask's number it may be anything
         for number, where in enumerate(low):
             other = cells[1 - number]
-            where = where & ~other.known & ~other.on.all(0)
+            where = where & ~other.known & ~other.on[-1]
             if where.any():
                 self.assumed["a mask's numbers below -1e4 stand for minus infinity, and it leaves something"] = None
                 assert made.values is not None
@@ -235,6 +237,7 @@ class Dependence(Domain[Depends]):
         if name in ("reduce_max", "argmax"):
             # Where something else is left, a mask's numbers are not the greatest.
             on = any_along(cell.on & (~low | np.asarray(low.all(axes, keepdims=True))), shifted)
+            on[-1] &= np.asarray(low.all(axes))  # a mask leaves something
         else:
             on = any_along(cell.on | low, shifted)
         known = np.asarray(cell.known.all(axes))
@@ -430,6 +433,8 @@ def _uncertain(name: str, cells: list[Depends], values: Host) -> Host:
         return np.zeros_like(found)
     if name not in _KEEP_LOW and name not in ("mul", "div"):
         return found
+    if not jax.numpy.issubdtype(values.dtype, jax.numpy.floating):
+        return found
     uncertain = found & ~(np.asarray(values, np.float64) <= LOW)
     for number, where in enumerate(standing):
         if len(cells) != 2 or cells[1 - number].values is None:
@@ -494,6 +499,14 @@ def _set(made: Depends, where: Host | None, value: Any) -> Depends:
     assert made.values is not None
     values = np.where(where, np.asarray(value, made.values.dtype), made.values)
     return Depends(made.on & ~where, made.known | where, values)
+
+
+def _masked(made: Depends, cells: list[Depends]) -> Depends:
+    """Where it is not known which case is taken, it may be a mask's number."""
+    which, *cases = cells
+    on = np.array(made.on)
+    on[-1] |= ~which.known & np.logical_or.reduce([_low(case) for case in cases])
+    return replace(made, on=on)
 
 
 def _selected(made: Depends, cells: list[Depends]) -> Depends:

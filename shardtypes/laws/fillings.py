@@ -12,22 +12,32 @@ import numpy as np
 
 from shardtypes.checked import display_name
 from shardtypes.laws.arguments import Call, Leaf
-from shardtypes.laws.verdict import CannotTell, Verdict
+from shardtypes.laws.verdict import CannotTell, SaysNothing, Verdict
 from shardtypes.trace_forms import innermost
 
 
 def judged(
-    f: Callable[..., Any], make: Callable[[], Call], law: Callable[[Call], Verdict], mixed: bool = False
+    f: Callable[..., Any],
+    make: Callable[[], Call],
+    law: Callable[[Call], Verdict],
+    mixed: bool = False,
+    masks: bool = False,
 ) -> Verdict:
     """The verdict over all fillings; *could not tell* where a law cannot be tried, or fails with some only.
 
-    With ``mixed`` truth values along the dimension are both True and False: what they mean does not matter then.
+    With ``mixed`` truth values along the dimension are both True and False: what they mean does not matter then. With
+    ``masks`` a law must fail with other values of given masks, too.
     """
     name = display_name(innermost(f))
     try:
         verdicts: list[tuple[str, Verdict]] = []
-        for words, call in fillings(make(), mixed):
-            verdict = law(call)
+        for words, call in fillings(make(), mixed, masks):
+            try:
+                verdict = law(call)
+            except SaysNothing:
+                if not verdicts or call.is_made:
+                    raise
+                continue  # of a mask that was given: one under which there is nothing
             if verdict.ok is True and not verdicts:
                 return verdict
             verdicts.append((words, verdict))
@@ -40,20 +50,20 @@ def judged(
     return verdicts[0][1]
 
 
-def fillings(call: Call, mixed: bool = False) -> Iterator[tuple[str, Call]]:
+def fillings(call: Call, mixed: bool = False, masks: bool = False) -> Iterator[tuple[str, Call]]:
     """The call with other truth values and integers in place of those that were made, each with words for them."""
     if mixed:
         call = replace(call, leaves=tuple(map(_mixed, call.leaves)))
     truths: list[bool | None] = [True, False] if any(leaf.made and leaf.kind == "b" for leaf in call.leaves) else [None]
-    if any(_is_mask(leaf) for leaf in call.leaves):
+    if masks and any(_is_mask(leaf) for leaf in call.leaves):
         truths = [None, True, False]
     has_numbers = any(leaf.made and leaf.kind == "i" for leaf in call.leaves)
-    for counted in (False, True) if has_numbers else (False,):
-        for truth in truths:
-            values = [_filled(leaf, truth, counted) for leaf in call.leaves]
-            words = [] if truth is None else [f"all truth values {truth}"]
-            words += ["integers that count"] if counted else ["integers 0 and 1"] if has_numbers else []
-            yield " and ".join(words) or "these arguments", call.with_values(values)
+    ways = [(counted, truth) for counted in ((False, True) if has_numbers else (False,)) for truth in truths]
+    for number, (counted, truth) in enumerate(ways):
+        values = [_filled(leaf, truth, counted, masks) for leaf in call.leaves]
+        words = [] if truth is None else [f"all truth values {truth}"]
+        words += ["integers that count"] if counted else ["integers 0 and 1"] if has_numbers else []
+        yield " and ".join(words) or "these arguments", replace(call.with_values(values), refilled=number > 0)
 
 
 def _is_mask(leaf: Leaf) -> bool:
@@ -71,8 +81,8 @@ def _mixed(leaf: Leaf) -> Leaf:
     return replace(leaf, value=np.broadcast_to(turns.reshape(sizes), leaf.value.shape), made=False)
 
 
-def _filled(leaf: Leaf, truth: bool | None, counted: bool) -> Any:
-    if leaf.kind == "b" and truth is not None and (leaf.made or _is_mask(leaf)):
+def _filled(leaf: Leaf, truth: bool | None, counted: bool, masks: bool) -> Any:
+    if leaf.kind == "b" and truth is not None and (leaf.made or (masks and _is_mask(leaf))):
         return np.full(leaf.value.shape, truth)
     if not leaf.made or leaf.kind != "i" or not counted:
         return leaf.value

@@ -17,7 +17,7 @@ from shardtypes.laws.differences import differs, largest, on_host, wide
 from shardtypes.laws.fillings import judged
 from shardtypes.laws.program import Program
 from shardtypes.laws.proofs import affordable, depends
-from shardtypes.laws.verdict import CannotTell, Verdict
+from shardtypes.laws.verdict import CannotTell, SaysNothing, Verdict
 from shardtypes.laws.walk import Host
 
 _POSITIONS = 8
@@ -76,10 +76,11 @@ def causal(
 ) -> Verdict:
     """What is computed for one position of a dimension, such as a token, depends on no later one.
 
-    Arguments as those of ``independent``.
+    Arguments as those of ``independent``. What is changed is what stands at a position: floats and keys, where there
+    are any, else integers, of several arrays those that do not only count. Masks and the numbers of positions stay.
     """
     call = lambda: call_of(f, dim, examples, named, in_axes, out_axes, sizes)  # noqa: E731
-    return judged(f, call, lambda made: _tried(made, _CAUSAL, dim, seeds, tolerance))
+    return judged(f, call, lambda made: _tried(made, _CAUSAL, dim, seeds, tolerance), masks=True)
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ def _tried(call: Call, law: _Law, dim: str, seeds: int, tolerance: float | None)
     leak = next(search.leaks(seeds), None)
     if leak is not None:
         return _failed(call, program, law, dim, sized, leak, _paths(result))
+    if call.refilled and not search.mixes:
+        raise SaysNothing(f"no position of {dim!r} moves another")
     proof = _proved(call, program, law, sized, count)
     if proof is not None:
         return _right(call, law, dim, proof)
@@ -125,7 +128,7 @@ class _Search:
     def __init__(
         self, call: Call, program: Program, law: _Law, axes: list[int | None], count: int, tolerance: float | None
     ) -> None:
-        self.moved = False
+        self.moved = self.mixes = False
         steps = np.linspace(law.first, count - 1, min(_POSITIONS, count - law.first))
         self.positions = sorted({int(step) for step in np.round(steps)})
         self._call, self._program, self._law, self._axes, self._count = call, program, law, axes, count
@@ -140,7 +143,7 @@ class _Search:
             before = self._program.run(values)
             if not any(np.isfinite(wide(array)).any() for array in before if array.dtype.kind in "fc"):
                 if any(array.dtype.kind in "fc" for array in before):
-                    raise CannotTell("no number of the result is finite: give other examples")
+                    raise SaysNothing("no number of the result is finite: give other examples")
             for of in self.positions:
                 other = [self._changed(leaf, of, rng) for leaf in call.leaves]
                 after = self._program.run(other)
@@ -165,6 +168,7 @@ class _Search:
                 continue
             moved = differs(one, two, self._tolerances[number])
             self.moved |= bool(moved.any())
+            self.mixes |= bool((moved & along(at != of, moved.ndim, axis)).any())
             wrong = moved & along(~self._law.may(at, of), moved.ndim, axis)
             if wrong.any():
                 places = np.flatnonzero(wrong.any(tuple(other for other in range(wrong.ndim) if other != axis)))

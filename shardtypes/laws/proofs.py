@@ -41,9 +41,11 @@ def depends(
     is the argument that is ``fixed``."""
     dependence = Dependence(count)
     cells: list[Depends] = []
-    for leaf, bits in zip(call.leaves, on, strict=True):
+    with program.surroundings():
+        values = [on_host(value) for value in program.placed(call.values)]
+    for leaf, value, bits in zip(call.leaves, values, on, strict=True):
         if leaf.name == fixed or (leaf.kind in "bi" and not isinstance(leaf.axis, int) and not leaf.made):
-            cells.append(dependence.constant(on_host(leaf.value)))
+            cells.append(dependence.constant(value))
             dependence.assumed[f"with {leaf.name} as given"] = None
         else:
             cells.append(dependence.given(leaf.value, bits))
@@ -52,4 +54,4 @@ def depends(
             results = Walker(dependence).run(program.jaxpr, cells)
     except Exception:  # noqa: BLE001 - what cannot be followed is not proved
         return None
-    return dependence, [np.asarray(cell.on) for cell in results]
+    return dependence, [np.asarray(cell.on)[:count] for cell in results]

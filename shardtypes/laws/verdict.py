@@ -13,6 +13,10 @@ class CannotTell(Exception):
     """A law cannot be tried; the message says why and what to give."""
 
 
+class SaysNothing(CannotTell):
+    """With these arguments a law holds, or cannot be tried, because positions have nothing to do with each other."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """``ok`` is True, False, or None for *could not tell*; ``reason`` says why, and is what ``str`` gives.

@@ -139,7 +139,8 @@ class Walker(Generic[Cell]):
         return self.domain.equation(eqn, path, cells)
 
     def _scan(self, params: Any, cells: list[Cell], path: Path) -> list[Cell]:
-        body, consts, carries = params["jaxpr"], params["num_consts"], params["num_carry"]
+        body = params["jaxpr"]
+        consts, carries = _counts(params, len(cells))
         fixed, carry, sequences = cells[:consts], cells[consts : consts + carries], cells[consts + carries :]
         steps = range(params["length"])
         made: list[list[Cell]] = []
@@ -192,6 +193,14 @@ class Walker(Generic[Cell]):
             self.domain.each(cell, functools.partial(_merged, axes, spec))
             for cell, spec in zip(results, params["out_specs"], strict=True)
         ]
+
+
+def _counts(params: Any, count: int) -> tuple[int, int]:
+    """How many of the operands of a ``scan`` are the same in each step, and how many are carried."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].update(list(range(count))).unpack()  # since JAX 0.12
+    return len(list(consts)), len(list(carry))
 
 
 def bind(eqn: Any, values: Sequence[Any], devices: Axes, more: int = 0) -> list[Any]:

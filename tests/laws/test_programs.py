@@ -53,7 +53,7 @@ WRONG = [
     Wrong("decoder", "independent", "x * x, axis=-1, keepdims=True", "x * x", "square ="),
     Wrong("decoder", "incremental", "positions = start + jnp.arange", "positions = jnp.arange", "a * cos - b * sin"),
     Wrong("decoder", "incremental", "[None, :] <= positions", "[None, :] < positions", SOFTMAX, (0,)),
-    Wrong("decoder", "incremental", "v[None], (n, 0, start", "v[None], (n, 0, start - 1", '"bhqs,bshk->bqhk", p, v'),
+    Wrong("decoder", "incremental", "v[None], (n, 0, start", "v[None], (n, 0, start - 1", "params.g2[n]) @ params.w1"),
     Wrong("decoder", "incremental", "k[None], (n, 0, start", "k[None], (n, 0, 0", SOFTMAX),
     Wrong("encoder", "padding", "mask[:, None, :], s", "mask[:, :, None], s", SOFTMAX),
     Wrong("encoder", "padding", "s, -1e9)\n    p = jax.nn.softmax(s, axis=-1)",

@@ -178,10 +178,19 @@ def by_positions(x: f32["B L D"], positions: i32["B L"], real: bool_["B L"]) -> 
 def test_positions_and_masks_are_not_what_stands_there() -> None:
     """Other positions, or a row in which nothing is real, would let a right program look ahead."""
     x, positions = jnp.sin(jnp.arange(24.0)).reshape(2, 4, 3), jnp.tile(jnp.arange(4), (2, 1))
-    for real in ([True, True, True, False], [False, False, True, True]):
-        verdict = laws.causal(by_positions, "L", x, positions, jnp.tile(jnp.array(real), (2, 1)))
+    for row in ([True, True, True, False], [False, False, True, True]):
+        verdict = laws.causal(by_positions, "L", x, positions, jnp.tile(jnp.array(row), (2, 1)))
         assert verdict.ok is not False, verdict.reason
     assert laws.causal(by_positions, "L").ok is not False
+
+    def ahead(x: f32["B L D"], real: bool_["B L"], low: float) -> f32["B L D"]:
+        s = jnp.einsum("bqd,bkd->bqk", x, x)
+        mask = jnp.tril(jnp.ones(s.shape[1:], bool), 1)
+        return x + jax.nn.softmax(jnp.where(mask & real[:, None, :], s, low)) @ x
+
+    for low in (-1e9, -jnp.inf):
+        real = jnp.tile(jnp.array([True, True, True, False]), (2, 1))
+        assert laws.causal(ahead, "L", x, real, low).ok is False
 
     def decoder(tokens: i32["B L"], positions: i32["B L"]) -> f32["B L 3"]:
         return by_positions(jnp.eye(3)[tokens], positions, tokens >= 0)
