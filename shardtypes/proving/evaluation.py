@@ -7,15 +7,16 @@ precision, whatever the program asks for, so that rounding explains no differenc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax.extend import core as jex
 
+from shardtypes.proving.arrays import QUICK
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 
 Recorded = dict[Name, "Held"]
@@ -53,7 +54,8 @@ def evaluate(program: Program, given: Sequence[Any], keep: Collection[Name] | No
     are left out. Raises ``Unevaluated``.
     """
     run = _Run(keep)
-    results = run.program(program, [Held(wide(value)) for value in given], ())
+    with np.errstate(all="ignore"):
+        results = run.program(program, [Held(wide(value)) for value in given])
     return results, run.recorded
 
 
@@ -63,7 +65,7 @@ def wide(value: Any) -> Any:
         value = np.asarray(value)
     if _is_key(value):
         return value
-    return jnp.asarray(value, _wide_type(value.dtype))
+    return np.asarray(value, _wide_type(value.dtype))
 
 
 def _wide_type(dtype: Any) -> Any:
@@ -80,8 +82,10 @@ class _Run:
     def __init__(self, keep: Collection[Name] | None) -> None:
         self.keep = keep
         self.recorded: Recorded = {}
+        self.types: Mapping[Name, Any] = {}
 
-    def program(self, program: Program, given: Sequence[Held], scope: tuple[tuple[str, int], ...]) -> list[Held]:
+    def program(self, program: Program, given: Sequence[Held]) -> list[Held]:
+        self.types = program.types
         known: dict[Name, Held] = dict(zip(program.inputs, given, strict=True))
 
         def value(operand: Operand) -> Held:
@@ -112,75 +116,59 @@ class _Run:
 
     def _scan(self, step: Step, operands: list[Held]) -> list[Held]:
         params, body = step.params, step.inside[0]
-        sizes = step.axes
         fixed, carried = params["num_consts"], params["num_carry"]
-        consts = operands[:fixed]
-        carry = [_everywhere(held, sizes) for held in operands[fixed : fixed + carried]]
-        rows = operands[fixed + carried :]
-        axes = tuple(sizes)
-        inner = _Run(self.keep)
-
-        def round_(carry: list[Any], row: list[Any]) -> Any:
-            given = [*consts, *(Held(array, axes) for array in carry)]
-            given += [Held(array, held.axes) for array, held in zip(row, rows, strict=True)]
-            results = inner.program(body, given, step.manual)
-            after = [_everywhere(held, sizes).array for held in results[:carried]]
-            after = [jnp.asarray(new, old.dtype) if not _is_key(new) else new for new, old in zip(after, carry, strict=True)]
-            recorded, inner.recorded = inner.recorded, {}
-            return after, (results[carried:], recorded)
-
-        first = [jnp.moveaxis(held.array, len(held.axes), 0) for held in rows]
-        last, (stacked, recorded) = lax.scan(
-            round_, [held.array for held in carry], first, length=params["length"], reverse=params["reverse"]
-        )
-        self.recorded |= {name: _rounds_behind(held) for name, held in recorded.items()}
-        return [*(Held(array, axes) for array in last), *map(_rounds_behind, stacked)]
+        consts, rows = operands[:fixed], operands[fixed + carried :]
+        carry = operands[fixed : fixed + carried]
+        order = range(params["length"])
+        seen: list[Recorded] = []
+        stacked: list[list[Held]] = []
+        for number in reversed(order) if params["reverse"] else order:
+            inner = _Run(self.keep)
+            row = [Held(np.take(held.array, number, axis=len(held.axes)), held.axes) for held in rows]
+            results = inner.program(body, [*consts, *carry, *row])
+            carry = results[:carried]
+            seen.append(inner.recorded)
+            stacked.append(results[carried:])
+        if params["reverse"]:
+            seen.reverse()
+            stacked.reverse()
+        if seen:
+            self.recorded |= {name: _rounds([one[name] for one in seen], step) for name in seen[0]}
+            return [*carry, *(_rounds([one[i] for one in stacked], step) for i in range(len(stacked[0])))]
+        types = [self.types[name] for name in step.results[carried:]]
+        return [*carry, *(Held(np.zeros(aval.shape, _wide_type(aval.dtype))) for aval in types)]
 
     def _while(self, step: Step, operands: list[Held]) -> list[Held]:
-        params, sizes = step.params, step.axes
+        params = step.params
         asked, done = params["cond_nconsts"], params["body_nconsts"]
         cond_consts, body_consts = operands[:asked], operands[asked : asked + done]
-        carry = [_everywhere(held, sizes) for held in operands[asked + done :]]
-        axes = tuple(sizes)
-        inner = _Run(())
-
-        def held(arrays: list[Any]) -> list[Held]:
-            return [Held(array, axes) for array in arrays]
-
-        def goes_on(arrays: list[Any]) -> Any:
-            (answer,) = inner.program(step.inside[0], [*cond_consts, *held(arrays)], step.manual)
-            return _everywhere(answer, sizes).array
-
-        def body(arrays: list[Any]) -> list[Any]:
-            wanted = goes_on(arrays)
-            results = inner.program(step.inside[1], [*body_consts, *held(arrays)], step.manual)
-            after = [_everywhere(result, sizes).array for result in results]
-            return [_chosen(wanted, new, old) for new, old in zip(after, arrays, strict=True)]
-
-        last = lax.while_loop(lambda arrays: jnp.any(goes_on(arrays)), body, [one.array for one in carry])
-        return held(last)
+        carry = operands[asked + done :]
+        for _ in range(_MOST_ROUNDS):
+            inner = _Run(())
+            (wanted,) = inner.program(step.inside[0], [*cond_consts, *carry])
+            if not np.any(wanted.array):
+                return carry
+            after = inner.program(step.inside[1], [*body_consts, *carry])
+            carry = [_chosen(wanted, new, old, step.axes) for new, old in zip(after, carry, strict=True)]
+        raise Unevaluated(f"{step.primitive} ({step.place}): more than {_MOST_ROUNDS} rounds")
 
     def _cond(self, step: Step, operands: list[Held]) -> list[Held]:
         index, *given = operands
-        sizes, axes = step.axes, tuple(step.axes)
-        which = jnp.clip(index.array.astype(np.int32), 0, len(step.inside) - 1)
-        inner = _Run(())
-
-        def branch(program: Program) -> Callable[[], list[Any]]:
-            return lambda: [_everywhere(held, sizes).array for held in inner.program(program, given, step.manual)]
-
-        if not index.axes:
-            results = lax.switch(which, [branch(program) for program in step.inside])
-        else:
-            whole = _everywhere(Held(which, index.axes), sizes).array
-            tried = [branch(program)() for program in step.inside]
-            results = tried[0]
-            for number, other in enumerate(tried[1:], 1):
-                results = [_chosen(whole == number, new, old) for new, old in zip(other, results, strict=True)]
-        return [Held(array, axes) for array in results]
+        which = np.clip(np.asarray(index.array, np.int64), 0, len(step.inside) - 1)
+        numbers = np.unique(which)
+        results: list[Held] = []
+        for number in numbers:
+            found = _Run(()).program(step.inside[int(number)], given)
+            if not results:
+                results = found
+                continue
+            chosen = Held(which == number, index.axes)
+            results = [_chosen(chosen, new, old, step.axes) for new, old in zip(found, results, strict=True)]
+        return results
 
 
 _LOOPS = frozenset({"scan", "while", "cond"})
+_MOST_ROUNDS = 5_000
 
 
 def _constant(operand: Constant) -> Any:
@@ -190,13 +178,30 @@ def _constant(operand: Constant) -> Any:
     return wide(value)
 
 
-def _chosen(wanted: Any, new: Any, old: Any) -> Any:
-    return jnp.where(wanted.reshape(wanted.shape + (1,) * (new.ndim - wanted.ndim)), new, old)
+def _chosen(wanted: Held, new: Held, old: Held, sizes: Mapping[str, int]) -> Held:
+    """The new value on devices on which it is wanted."""
+    if not wanted.axes:
+        return new if wanted.array else old
+    axes = tuple(axis for axis in sizes if any(axis in held.axes for held in (wanted, new, old)))
+    mask = _aligned(wanted, axes)
+    mask = mask.reshape(mask.shape + (1,) * new.rank)
+    return Held(np.where(mask, _aligned(new, axes), _aligned(old, axes)), axes)
 
 
-def _rounds_behind(held: Held) -> Held:
-    """What a loop stacked first, with the devices first again."""
-    return Held(jnp.moveaxis(held.array, 0, len(held.axes)), held.axes)
+def _rounds(seen: Sequence[Held], step: Step) -> Held:
+    """What a loop made in each round, stacked behind the devices."""
+    axes = tuple(axis for axis in step.axes if any(axis in held.axes for held in seen))
+    sizes = {axis: step.axes[axis] for axis in axes}
+    return Held(np.stack([_everywhere(held, sizes).array for held in seen], axis=len(axes)), axes)
+
+
+def _aligned(held: Held, axes: tuple[str, ...]) -> Any:
+    """With a leading dimension for each of the axes, of size one for those on which it does not depend."""
+    array = _ordered(held, axes)
+    for number, axis in enumerate(axes):
+        if axis not in held.axes:
+            array = np.expand_dims(array, number)
+    return array
 
 
 def _everywhere(held: Held, sizes: dict[str, int]) -> Held:
@@ -205,11 +210,11 @@ def _everywhere(held: Held, sizes: dict[str, int]) -> Held:
     if held.axes == axes:
         return held
     order = [axis for axis in axes if axis in held.axes]
-    array = jnp.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
+    array = np.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
     for number, axis in enumerate(axes):
         if axis not in held.axes:
-            array = jnp.broadcast_to(
-                jnp.expand_dims(array, number), (*array.shape[:number], sizes[axis], *array.shape[number:])
+            array = np.broadcast_to(
+                np.expand_dims(array, number), (*array.shape[:number], sizes[axis], *array.shape[number:])
             )
     return Held(array, axes)
 
@@ -225,6 +230,11 @@ _SHARDINGS = frozenset({"sharding", "out_sharding", "dimensions_sharding"})
 
 
 def _ordinary(step: Step, operands: list[Held], narrow: Sequence[Any], types: Sequence[Any]) -> list[Held]:
+    quick = QUICK.get(step.primitive)
+    if quick is not None and not any(_is_key(held.array) for held in operands):
+        present = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
+        arrays = [_aligned(held, present) for held in operands]
+        return [Held(array, present) for array in quick(arrays, step.params, len(present), types)]
     primitive = step.source.primitive
     params = dict(primitive.get_bind_params(step.params))
     params = {name: None if name in _SHARDINGS else value for name, value in params.items()}
@@ -240,7 +250,7 @@ def _ordinary(step: Step, operands: list[Held], narrow: Sequence[Any], types: Se
         for axis in reversed(axes):
             places = [0 if axis in held.axes else None for held in operands]
             once = jax.vmap(once, in_axes=places, out_axes=0)
-        return list(once(*arrays))
+        return [array if _is_key(array) else np.asarray(array) for array in once(*arrays)]
 
     ordered = [_ordered(held, axes) for held in operands]
     if step.primitive not in _EXACT:
@@ -263,13 +273,23 @@ def _ordered(held: Held, axes: tuple[str, ...]) -> Any:
     order = [axis for axis in axes if axis in held.axes]
     if tuple(order) == held.axes:
         return held.array
-    return jnp.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
+    return np.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
 
 
 def _widened(value: Any) -> Any:
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return _wide_type(value)
+    if isinstance(value, jex.ClosedJaxpr):
+        return _wider(value)
+    if isinstance(value, jex.Jaxpr):
+        return _wider(jex.ClosedJaxpr(value, ())).jaxpr
     return value
+
+
+def _wider(closed: Any) -> Any:
+    """What an operation does with two elements, for elements in double precision."""
+    zeros = [jnp.zeros(var.aval.shape, _wide_type(var.aval.dtype)) for var in closed.jaxpr.invars]
+    return jax.make_jaxpr(jex.jaxpr_as_fun(closed))(*zeros)
 
 
 # --- collectives and what maps over a mesh -----------------------------------------------------------------------------
@@ -289,7 +309,7 @@ def _gathered(held: Held, step: Step) -> tuple[Any, tuple[str, ...], list[list[i
     sizes = {axis: size for axis, size in step.axes.items() if axis in names or axis in held.axes}
     whole = _everywhere(held, sizes)
     rest = tuple(axis for axis in whole.axes if axis not in names)
-    array = jnp.moveaxis(whole.array, [whole.axes.index(axis) for axis in (*names, *rest)], range(len(whole.axes)))
+    array = np.moveaxis(whole.array, [whole.axes.index(axis) for axis in (*names, *rest)], range(len(whole.axes)))
     count = math.prod(sizes[name] for name in names)
     groups = step.params.get("axis_index_groups")
     devices = [list(group) for group in groups] if groups is not None else [list(range(count))]
@@ -303,7 +323,7 @@ def _back(array: Any, step: Step, rest: tuple[str, ...]) -> Held:
     whole = array.reshape(*(sizes[name] for name in names), *array.shape[1:])
     wanted = tuple(axis for axis in sizes if axis in names or axis in rest)
     present = (*names, *rest)
-    return Held(jnp.moveaxis(whole, [present.index(axis) for axis in wanted], range(len(wanted))), wanted)
+    return Held(np.moveaxis(whole, [present.index(axis) for axis in wanted], range(len(wanted))), wanted)
 
 
 def _by_group(
@@ -319,10 +339,10 @@ def _by_group(
             continue
         parts: dict[int, Any] = {}
         for group in groups:
-            found = combine(array[jnp.asarray(group)])
+            found = combine(array[group])
             for number, device in enumerate(group):
                 parts[device] = found if alike else found[number]
-        results.append(_back(jnp.stack([parts[device] for device in range(array.shape[0])]), step, rest))
+        results.append(_back(np.stack([parts[device] for device in range(array.shape[0])]), step, rest))
     return results
 
 
@@ -341,8 +361,8 @@ def _all_gather(step: Step, operands: list[Held]) -> list[Held]:
 
     def join(array: Any) -> Any:
         if step.params["tiled"]:
-            return jnp.concatenate(list(array), axis=at)
-        return jnp.moveaxis(array, 0, at)
+            return np.concatenate(list(array), axis=at)
+        return np.moveaxis(array, 0, at)
 
     return _by_group(step, operands, join)
 
@@ -352,8 +372,8 @@ def _reduce_scatter(step: Step, operands: list[Held]) -> list[Held]:
     at = _at(held, step, step.params["scatter_dimension"])
 
     def share(array: Any) -> Any:
-        parts = jnp.stack(jnp.split(jnp.sum(array, axis=0), array.shape[0], axis=at))
-        return parts if step.params["tiled"] else jnp.squeeze(parts, at + 1)
+        parts = np.stack(np.split(np.sum(array, axis=0), array.shape[0], axis=at))
+        return parts if step.params["tiled"] else np.squeeze(parts, at + 1)
 
     return _by_group(step, operands, share, alike=False)
 
@@ -367,9 +387,9 @@ def _all_to_all(step: Step, operands: list[Held]) -> list[Held]:
         count = array.shape[0]
         found = []
         for device in range(count):
-            pieces = [jnp.split(part, count, axis=apart)[device] for part in array]
-            found.append(jnp.concatenate(pieces, axis=together))
-        return jnp.stack(found)
+            pieces = [np.split(part, count, axis=apart)[device] for part in array]
+            found.append(np.concatenate(pieces, axis=together))
+        return np.stack(found)
 
     return _by_group(step, operands, exchange, alike=False)
 
@@ -378,9 +398,9 @@ def _ppermute(step: Step, operands: list[Held]) -> list[Held]:
     results = []
     for held in operands:
         array, rest, _ = _gathered(held, step)
-        found = jnp.zeros_like(array)
+        found = np.zeros_like(array)
         for source, target in step.params["perm"]:
-            found = found.at[target].set(array[source])
+            found[target] = array[source]
         results.append(_back(found, step, rest))
     return results
 
@@ -392,7 +412,7 @@ def _pbroadcast(step: Step, operands: list[Held]) -> list[Held]:
 def _axis_index(step: Step, operands: list[Held]) -> list[Held]:
     names = _names(step)
     sizes = [step.axes[name] for name in names]
-    numbers = jnp.arange(math.prod(sizes), dtype=np.int32)
+    numbers = np.arange(math.prod(sizes), dtype=np.int32)
     return [_back(numbers, step, ())]
 
 
@@ -409,10 +429,10 @@ def _shard(step: Step, operands: list[Held]) -> list[Held]:
         for name in names:
             at = len(axes) + dim
             array = array.reshape(*array.shape[:at], sizes[name], -1, *array.shape[at + 1 :])
-            array = jnp.moveaxis(array, at, len(axes))
+            array = np.moveaxis(array, at, len(axes))
             axes.append(name)
     order = tuple(axis for axis in step.axes if axis in axes)
-    return [Held(jnp.moveaxis(array, [axes.index(axis) for axis in order], range(len(order))), order)]
+    return [Held(np.moveaxis(array, [axes.index(axis) for axis in order], range(len(order))), order)]
 
 
 def _unshard(step: Step, operands: list[Held]) -> list[Held]:
@@ -422,28 +442,28 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
     named = [name for names in dims for name in names]
     array, axes = held.array, list(held.axes)
     for axis in [axis for axis in axes if axis in sizes and axis not in named]:
-        array = jnp.take(array, 0, axis=axes.index(axis))
+        array = np.take(array, 0, axis=axes.index(axis))
         axes.remove(axis)
     whole = _everywhere(Held(array, tuple(axes)), {a: s for a, s in step.axes.items() if a in axes or a in named})
     array, axes = whole.array, list(whole.axes)
     for dim, names in enumerate(dims):
         for name in reversed(names):
             at = axes.index(name)
-            array = jnp.moveaxis(array, at, len(axes) - 1 + dim)
+            array = np.moveaxis(array, at, len(axes) - 1 + dim)
             axes.remove(name)
             place = len(axes) + dim
             array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
     return [Held(array, tuple(axes))]
 
 
-_sum = _reduction(lambda array: jnp.sum(array, axis=0))
+_sum = _reduction(lambda array: np.sum(array, axis=0))
 _RULES: dict[str, Callable[[Step, list[Held]], list[Held]]] = {
     "psum": _sum,
     "psum_invariant": _sum,
     "unreduced_psum": _sum,
     "psum2": _sum,
-    "pmax": _reduction(lambda array: jnp.max(array, axis=0)),
-    "pmin": _reduction(lambda array: jnp.min(array, axis=0)),
+    "pmax": _reduction(lambda array: np.max(array, axis=0)),
+    "pmin": _reduction(lambda array: np.min(array, axis=0)),
     "all_gather": _all_gather,
     "all_gather_invariant": _all_gather,
     "all_gather_reduced": _all_gather,

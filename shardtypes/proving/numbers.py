@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from typing import Any
@@ -16,7 +16,6 @@ from shardtypes.proving.observed import Host
 from shardtypes.proving.program import Name, Program
 
 MOST_BYTES = 1_500_000_000
-_QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,7 @@ def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:
 def run(program: Program, draws: Sequence[Sequence[Any]], keep: Collection[Name] | None) -> Numbers:
     """Evaluate for each draw of the arguments. Raises ``Unevaluated``."""
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        call: Callable[..., Any] = jax.jit(
-            lambda *given: evaluate(program, given, keep), compiler_options=_QUICKLY
-        )
-        found = [jax.device_get(call(*(_double(value) for value in draw))) for draw in draws]
+        found = [evaluate(program, [_double(value) for value in draw], keep) for draw in draws]
     results = [_stacked([results[i] for results, _ in found]) for i in range(len(program.outputs))]
     inside = {name: _stacked([kept[name] for _, kept in found]) for name in found[0][1]}
     return Numbers(results, inside)
@@ -67,9 +63,10 @@ def _double(value: Any) -> Any:
 
 
 def _stacked(seen: Sequence[Held]) -> Values:
-    first = seen[0]
+    axes = max((held.axes for held in seen), key=len)
     arrays = [_plain(held.array) for held in seen]
-    return Values(np.stack(arrays, axis=len(first.axes)), first.axes)
+    shape = max((array.shape for array in arrays), key=len)
+    return Values(np.stack([np.broadcast_to(array, shape) for array in arrays], axis=len(axes)), axes)
 
 
 def _plain(array: Any) -> Host:

@@ -318,9 +318,9 @@ class _Judged:
             if relation is None or (relation.right and not relation.split):
                 continue
             arose, passed = walk.origin(operand), walk.collective_before(operand)
-            if arose is not None and (arose.place, "") != (found.step.place, ""):
+            if arose is not None and arose.place.file and arose.place != found.step.place:
                 related.append((arose.place, f"it is {relation.words(self.sizes)} from here on"))
-            if passed is not None and not relation.right:
+            if passed is not None and passed.place.file and not relation.right:
                 over = passed.params.get("axes", passed.params.get("axis_name"))
                 related.append((passed.place, f"{operation(passed)} over {over} is the last collective before"))
         place = found.step.place
