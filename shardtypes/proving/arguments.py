@@ -53,8 +53,8 @@ def layouts(program: Program, examples: Sequence[Any], mapped: frozenset[str]) -
     """Of each argument: those that ``pmap`` or ``vmap`` takes apart are copies where they are equal, shards otherwise."""
     found = [Layout()] * len(examples)
     places = {name: number for number, name in enumerate(program.inputs)}
-    for step in program.steps:
-        operand = step.operands[0] if step.primitive == "shard" else None
+    for step in program.taken_apart:
+        (operand,) = step.operands
         if not isinstance(operand, int) or operand not in places:
             continue
         for dim, axes in enumerate(step.params["dims"]):

@@ -45,10 +45,20 @@ def observed(held: Host, axes: tuple[str, ...], whole: Host, sizes: Mapping[str,
         ratios.append(many // few)
     held, axes = _unlike(held, axes)
     factors = _factors(sizes)
-    for number, guess in enumerate(_guesses(axes, ratios, sizes)):
-        if number > _MOST:
-            return None
+    for guess in itertools.islice(_guesses(axes, (), ratios, sizes), _MOST):
         found = _tried(held, axes, whole, guess, before, factors)
+        if found is not None:
+            return found
+    if math.prod(ratios) == 1:
+        return None
+    # Shards that are all the same, such as those of a constant.
+    more = tuple(axis for axis in sizes if axis not in axes)
+    held = np.broadcast_to(held, (*(sizes[axis] for axis in more), *held.shape))
+    for guess in itertools.islice(_guesses(axes, more, ratios, sizes), _MOST):
+        used = {axis for names in guess[0].values() for axis in names}
+        first = tuple(slice(None) if axis in used else 0 for axis in more)
+        left = (*(axis for axis in more if axis in used), *axes)
+        found = _tried(held[first], left, whole, guess, before, factors)
         if found is not None:
             return found
     return None
@@ -86,18 +96,21 @@ def close(a: Host, b: Host, allowed: float = _CLOSE) -> bool:
 Guess = tuple[dict[int, tuple[str, ...]], dict[str, str]]
 
 
-def _guesses(axes: tuple[str, ...], ratios: list[int], sizes: Mapping[str, int]) -> Iterator[Guess]:
-    """Which axes shard which dimension, in which order, and how the others are combined; the likeliest first."""
+def _guesses(
+    axes: tuple[str, ...], alike: tuple[str, ...], ratios: list[int], sizes: Mapping[str, int]
+) -> Iterator[Guess]:
+    """Which axes shard which dimension, in which order, and how the others are combined; the likeliest first. Along
+    those that are ``alike`` all devices hold the same: nothing of theirs is combined."""
     places: list[int | None] = [None, *(dim for dim, ratio in enumerate(ratios) if ratio > 1)]
-    for chosen in itertools.product(places, repeat=len(axes)):
+    for chosen in itertools.product(places, repeat=len(axes) + len(alike)):
         groups: dict[int, list[str]] = {}
-        for axis, dim in zip(axes, chosen, strict=True):
+        for axis, dim in zip((*axes, *alike), chosen, strict=True):
             if dim is not None:
                 groups.setdefault(dim, []).append(axis)
         counts = [math.prod(sizes[axis] for axis in groups.get(dim, ())) for dim in range(len(ratios))]
         if counts != ratios:
             continue
-        rest = [axis for axis, dim in zip(axes, chosen, strict=True) if dim is None]
+        rest = [axis for axis, dim in zip(axes, chosen, strict=False) if dim is None]
         orders = [itertools.permutations(group) for group in groups.values()]
         for order in itertools.product(*orders):
             for how in _ways(rest):

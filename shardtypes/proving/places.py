@@ -39,14 +39,25 @@ def place_of(eqn: Any) -> Place:
     return _place(eqn.source_info.traceback)
 
 
+def callers_of(eqn: Any) -> list[Place]:
+    """Where the user's program called the function in which an operation is, nearest first."""
+    return list(_frames(eqn.source_info.traceback)[1:])
+
+
 @functools.lru_cache(maxsize=4096)
 def _place(traceback: Any) -> Place:
-    first = None
-    for frame in source_info_util.user_frames(traceback):
-        if frame.file_name.startswith(_OURS):
-            continue
-        found = Place(frame.file_name, frame.start_line, frame.function_name)
-        first = first or found
-        if not frame.file_name.startswith(_LIBRARIES):
-            return found
-    return first or Place()
+    own = _frames(traceback)
+    if own:
+        return own[0]
+    frames = (frame for frame in source_info_util.user_frames(traceback) if not frame.file_name.startswith(_OURS))
+    return next((Place(frame.file_name, frame.start_line, frame.function_name) for frame in frames), Place())
+
+
+@functools.lru_cache(maxsize=4096)
+def _frames(traceback: Any) -> tuple[Place, ...]:
+    """The frames of the user's own files."""
+    return tuple(
+        Place(frame.file_name, frame.start_line, frame.function_name)
+        for frame in source_info_util.user_frames(traceback)
+        if not frame.file_name.startswith((*_OURS, *_LIBRARIES))
+    )

@@ -54,12 +54,14 @@ class Step:
 
 @dataclass(eq=False)
 class Program:
-    """``types`` are JAX's (shape, dtype) of all values of the program."""
+    """``types`` are JAX's (shape, dtype) of all values of the program; ``taken_apart`` the steps that hand an argument
+    to ``shard_map``, whether or not a result needs it."""
 
     inputs: list[Name]
     steps: list[Step]
     outputs: list[Operand]
     types: dict[Name, Any] = field(default_factory=dict)
+    taken_apart: list[Step] = field(default_factory=list)
 
     def all_steps(self) -> Iterator[Step]:
         """Those inside loops and branches included, each after what it stands in."""
@@ -74,7 +76,8 @@ def read(closed: Any) -> Program:
     reader = _Reader()
     inputs = [reader.new(var.aval) for var in closed.jaxpr.invars]
     steps, outputs = reader.body(closed.jaxpr, closed.consts, list(inputs), ())
-    return Program(inputs, _needed(steps, outputs), outputs, reader.types)
+    taken_apart = [step for step in steps if step.primitive == "shard"]
+    return Program(inputs, _needed(steps, outputs), outputs, reader.types, taken_apart)
 
 
 _CALLS = {

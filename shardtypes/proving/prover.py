@@ -16,7 +16,7 @@ from shardtypes.proving.arguments import Layout, draws, layouts
 from shardtypes.proving.evaluation import Unevaluated
 from shardtypes.proving.numbers import MOST_BYTES, Values, bytes_of, run, without_axes
 from shardtypes.proving.observed import Host, close, observed
-from shardtypes.proving.places import Place
+from shardtypes.proving.places import Place, callers_of
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Numbers, Proof, Where
@@ -24,6 +24,7 @@ from shardtypes.proving.walk import Walk
 from shardtypes.proving.words import mesh_text, operation, what_happens
 
 _DRAWS = 3
+_CALLERS = 2
 _ALLOWED = 1e-6
 """Relative to the largest number of an array; everything is in double precision."""
 
@@ -326,6 +327,9 @@ class _Judged:
         place = found.step.place
         if not place.file:
             place = next((step.place for step in walk.makers(found.step.operands) if step.place.file), place)
+        if found.step.source is not None:
+            callers = [caller for caller in callers_of(found.step.source) if caller.file == place.file]
+            related += [(caller, "called from here") for caller in callers[:_CALLERS]]
         return Where(place, operation(found.step), what_happens(found, self.sizes), tuple(dict.fromkeys(related)))
 
 

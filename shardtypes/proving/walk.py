@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,10 @@ Standing = Literal["right", "awaiting", "scaled", "none", "unpaired"]
 """``awaiting``: a part, which a collective completes. ``scaled``: complete, but off by a factor."""
 
 _RANDOM = frozenset("random_bits random_fold_in random_split random_seed rng_bit_generator random_gamma threefry2x32".split())
+_OF_PLACES = frozenset(
+    "add sub mul div rem neg sign max min clamp lt le gt ge eq ne and or not select_n convert_element_type"
+    " broadcast_in_dim reshape squeeze expand_dims concatenate iota axis_index pvary stop_gradient floor".split()
+)
 _COUNTS = frozenset({"cumsum"})
 _PICKS = frozenset({"dynamic_slice", "gather"})
 
@@ -56,6 +60,7 @@ class Walk:
         self._sources: dict[Name, list[Operand]] = {}
         self._depth: dict[Name, int] = {}
         self._order: dict[Name, int] = {}
+        self._benign: dict[Name, bool] = {}
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
         self._index(many, 0)
@@ -100,7 +105,10 @@ class Walk:
             return "unpaired", None
         found = self.on_many.inside[name]
         whole = without_axes(self.on_one.inside[other])
-        relation = observed(found.array, found.axes, whole, self.sizes, self._depth[name] + 1)
+        before = self._depth[name] + 1
+        if found.array.shape[len(found.axes) :][:before] != whole.shape[:before]:
+            return "unpaired", None  # in a loop that does not go as many rounds
+        relation = observed(found.array, found.axes, whole, self.sizes, before)
         if relation is None:
             return "none", None
         if relation.right:
@@ -145,16 +153,14 @@ class Walk:
                         found[name] = inner
                 continue
             if why:
-                found.update({name: why for name in step.results if self.standing(name)[0] in ("none", "unpaired")})
+                found.update({name: why for name in step.results if self.standing(name)[0] != "right"})
 
     def _why(self, operands: Iterable[Operand], found: Mapping[Name, str]) -> str | None:
         return next((found[one] for one in operands if isinstance(one, int) and one in found), None)
 
     def _own(self, step: Step) -> str | None:
         """Why the step itself makes something that is each device's own."""
-        if not step.manual:
-            return None
-        if all(self.standing(name)[0] != "none" for name in step.results):
+        if not step.manual or all(self.standing(name)[0] == "right" for name in step.results):
             return None
         if step.primitive in _RANDOM:
             return f"each device draws random numbers of its own ({step.place})"
@@ -213,8 +219,8 @@ class Walk:
     def culprit(self, wrong: Iterable[Name]) -> Culprit | None:
         """Where the wrong values begin; None where that is not known."""
         wrong = list(wrong)
-        for spare_integers in (True, False):
-            ends = self._ends(wrong, spare_integers)
+        for spare_places, loops in ((True, False), (False, False), (False, True)):
+            ends = self._ends(wrong, spare_places, loops)
             if ends:
                 first = min(ends, key=lambda name: self._order[name])
                 step = self._producers[first]
@@ -222,7 +228,7 @@ class Walk:
                 return Culprit(step, first, self.standing(first)[1], relations, self.others.get(step))
         return None
 
-    def _ends(self, wrong: Iterable[Name], spare_integers: bool) -> list[Name]:
+    def _ends(self, wrong: Iterable[Name], spare_places: bool, loops: bool) -> list[Name]:
         seen: set[Name] = set()
         left = list(wrong)
         ends = []
@@ -232,23 +238,40 @@ class Walk:
                 continue
             seen.add(name)
             sources = [one for one in self._sources.get(name, ()) if isinstance(one, int)]
-            bad = [one for one in sources if self._is_bad(one, spare_integers)]
+            bad = [one for one in sources if self._is_bad(one, spare_places)]
             left += bad
             step = self._producers.get(name)
-            if not bad and step is not None and step.primitive != "scan" and self.standing(name)[0] != "unpaired":
+            if step is None or self.standing(name)[0] == "unpaired":
+                continue
+            if (loops and step.primitive == "scan") or (not bad and step.primitive != "scan"):
                 ends.append(name)
         return ends
 
-    def _is_bad(self, name: Name, spare_integers: bool) -> bool:
+    def _is_bad(self, name: Name, spare_places: bool) -> bool:
         standing, _ = self.standing(name)
         if standing in ("right", "awaiting"):
             return False
         if name not in self._producers:
             return True  # an argument of a loop's body
-        dtype = getattr(self.many.types[name], "dtype", None)
-        whole = dtype is not None and np.dtype(np.float32) != dtype and str(dtype).startswith(("int", "uint", "bool"))
-        # Integers and masks are places, which are a device's own while values are not.
-        return not (spare_integers and whole)
+        return not (spare_places and self._is_benign(name))
+
+    def _is_benign(self, name: Name) -> bool:
+        """Whether a value is a place, or a mask of places: these are a device's own while values are not."""
+        if name not in self._benign:
+            self._benign[name] = False  # what comes back to itself is not
+            step = self._producers.get(name)
+            self._benign[name] = (
+                step is not None
+                and step.primitive in _OF_PLACES
+                and _is_whole(self.many.types[name])
+                and all(self._is_fine(operand) for operand in step.operands)
+            )
+        return self._benign[name]
+
+    def _is_fine(self, operand: Operand) -> bool:
+        return self.standing(operand)[0] in ("right", "awaiting") or (
+            not isinstance(operand, Constant) and self._is_benign(operand)
+        )
 
     def origin(self, operand: Operand) -> Step | None:
         """Where the relation of a value that awaits a collective, or is off by a factor, arose."""
@@ -256,6 +279,8 @@ class Walk:
             return None
         standing, relation = self.standing(operand)
         name, step = operand, self._producers.get(operand)
+        if relation is not None and relation.factor != 1:
+            standing = "scaled"
         for _ in range(10_000):
             before = next(
                 (
@@ -272,7 +297,11 @@ class Walk:
 
     def _like(self, name: Name, standing: Standing, relation: Related | None) -> bool:
         found, other = self.standing(name)
-        if relation is None or other is None or found != standing:
+        if relation is None or other is None:
+            return False
+        if standing == "scaled":
+            return math.isclose(float(other.factor), float(relation.factor))
+        if found != standing:
             return False
         return set(other.parts) >= set(relation.parts) and math.isclose(float(other.factor), float(relation.factor))
 
@@ -303,6 +332,10 @@ class Walk:
                 return None
             left += self._sources.get(one, [])
         return None
+
+
+def _is_whole(aval: Any) -> bool:
+    return str(getattr(aval, "dtype", "")).startswith(("int", "uint", "bool"))
 
 
 COLLECTIVES = frozenset(

@@ -129,6 +129,8 @@ def _scaled(found: Culprit, sizes: Mapping[str, int]) -> str:
     step, relation = found.step, found.relation
     assert relation is not None
     text = f"from here on it is {scale_words(relation.factor)}"
+    if step.primitive == "scan":
+        return f"the loop: {text}"
     other = found.other
     if other is not None:
         for mine, his in zip(step.operands, other.operands, strict=False):
@@ -145,6 +147,8 @@ def _number(constant: Constant) -> str:
 
 
 def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
+    if step.primitive == "scan":
+        return "this loop: what it computes is not what one device computes, nor a shard or a partial result of it"
     awaiting = [one for one in found.operands if one is not None and one.parts]
     rest = [one for one in found.operands if one is not None and not one.parts and not one.zero]
     name = operation(step)
