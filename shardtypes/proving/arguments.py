@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardtypes.proving.program import Program
+from shardtypes.proving.program import Name, Program
+from shardtypes.proving.state import State
 
 
 @dataclass(frozen=True)
@@ -124,3 +125,20 @@ def _keys(example: Any, rng: np.random.Generator) -> Any:
         return example
     seeds = rng.integers(0, 2**31, example.shape)
     return jnp.reshape(jax.vmap(jax.random.key)(jnp.asarray(seeds.ravel(), jnp.uint32)), example.shape)
+
+
+def states(program: Program, places: Sequence[Layout], ones: Sequence[Any]) -> dict[Name, State | None]:
+    """Of what ``pmap`` and ``vmap`` hand to each device: how it is related to what one device gets."""
+    numbers = {name: number for number, name in enumerate(program.inputs)}
+    found: dict[Name, State | None] = {}
+    for step in program.taken_apart:
+        (operand,) = step.operands
+        if not isinstance(operand, int) or operand not in numbers or places[numbers[operand]].how == "same":
+            continue
+        place = places[numbers[operand]]
+        whole = tuple(np.shape(ones[numbers[operand]])) if not is_key(ones[numbers[operand]]) else ()
+        dims: list[tuple[str, ...]] = [()] * len(whole)
+        if place.how == "shards":
+            dims[1 if place.dim == 0 else 0] = tuple(step.params["sizes"])
+        found[step.results[0]] = None if place.how == "own" else State(whole, tuple(dims))
+    return found

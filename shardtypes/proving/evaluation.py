@@ -59,6 +59,12 @@ def evaluate(program: Program, given: Sequence[Any], keep: Collection[Name] | No
     return results, run.recorded
 
 
+def one_step(step: Step, operands: list[Held], program: Program) -> list[Held]:
+    """The results of one operation. Raises ``Unevaluated``."""
+    with np.errstate(all="ignore"), jax.enable_x64(True):
+        return _Run(()).step(step, operands, program)
+
+
 def wide(value: Any) -> Any:
     """In double precision if it is a float."""
     if not hasattr(value, "dtype"):
@@ -90,7 +96,7 @@ class _Run:
 
         def value(operand: Operand) -> Held:
             if isinstance(operand, Constant):
-                return Held(_constant(operand))
+                return Held(constant(operand))
             return known[operand]
 
         for step in program.steps:
@@ -171,7 +177,8 @@ _LOOPS = frozenset({"scan", "while", "cond"})
 _MOST_ROUNDS = 5_000
 
 
-def _constant(operand: Constant) -> Any:
+def constant(operand: Constant) -> Any:
+    """What is written in the program, in double precision."""
     value = operand.value
     if operand.dtype is not None and not hasattr(value, "dtype"):
         value = np.asarray(value, operand.dtype)

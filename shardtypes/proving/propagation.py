@@ -1,0 +1,515 @@
+"""The proof: what holds of each value of a program on devices, for all arguments, from the rules of its operations.
+
+Each operation is found again in the program on one device by its operands, so that nothing hangs on how the two
+programs happen to be written down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shardtypes.proving import constants
+from shardtypes.proving.alignment import Pairs, aligned
+from shardtypes.proving.evaluation import UNCHANGED, Held, Unevaluated, constant, one_step
+from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+from shardtypes.proving.rules import RULES, Case
+from shardtypes.proving.rules.case import exact
+from shardtypes.proving.state import State, Unknown, checked, joined, same
+
+_ALIASES = {"psum_invariant": "psum", "all_gather_invariant": "all_gather"}
+_MOST_ROUNDS = 8
+
+
+@dataclass
+class Proved:
+    """``outputs`` are the states of the results, None where nothing is known; ``why`` says of steps where knowledge ends
+    what is missing. ``known`` of ``all`` operations have a result of which the relation is known."""
+
+    outputs: list[State | None]
+    known: int
+    all: int
+    ends: list[tuple[Step, str]] = field(default_factory=list)
+    opaque: list[str] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        return self.known / self.all if self.all else 1.0
+
+
+def propagated(
+    many: Program,
+    one: Program,
+    given: Sequence[State | None],
+    sizes: Mapping[str, int],
+    mapped: Mapping[Name, State | None] | None = None,
+    mapped_axes: frozenset[str] = frozenset(),
+) -> Proved:
+    """Follow the arguments, which are related as ``given``, to the results. ``mapped`` are values that ``pmap`` hands to
+    its devices along ``mapped_axes``, with their states; of what these return it is the state on the devices."""
+    pairs, _ = aligned(many, one)
+    run = _Propagation(sizes, mapped or {}, mapped_axes, pairs)
+    outputs = run.program(many, one, [_Fact(state, name) for state, name in zip(given, one.inputs, strict=True)])
+    for number, output in enumerate(many.outputs):
+        if isinstance(output, int) and output in run.returned:
+            outputs[number] = run.returned[output]
+    ends = [(step, why) for step, why in run.ends if step.results[0] not in run.returned]
+    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.opaque)
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """What is known of a value: its state, and which value of the program on one device it is."""
+
+    state: State | None
+    partner: Operand | None
+
+
+class _OneDevice:
+    """The program on one device: its operations by what they are of, and its constants."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.alias: dict[Name, Operand] = {}
+        self.values: dict[Name, Any] = {}
+        self.by_operands: dict[Any, list[Step]] = {}
+        for step in program.steps:
+            if _is_identity(step):
+                for name, operand in zip(step.results, step.operands, strict=True):
+                    self.alias[name] = self.resolved(operand)
+                continue
+            key = _name(step), tuple(_key(self.resolved(operand)) for operand in step.operands)
+            self.by_operands.setdefault(key, []).append(step)
+            self._compute(step)
+
+    def resolved(self, operand: Operand) -> Operand:
+        return self.alias.get(operand, operand) if isinstance(operand, int) else operand
+
+    def value(self, operand: Operand | None) -> Any:
+        """The value of a constant; None of anything else."""
+        if operand is None:
+            return None
+        if isinstance(operand, Constant):
+            return constant(operand)
+        return self.values.get(operand)
+
+    def _compute(self, step: Step) -> None:
+        given = [self.value(self.resolved(operand)) for operand in step.operands]
+        if any(value is None for value in given) or not _is_small(step, self.program, 1):
+            return
+        try:
+            found = one_step(step, [Held(value) for value in given], self.program)
+        except Unevaluated:
+            return
+        for name, held in zip(step.results, found, strict=True):
+            self.values[name] = np.asarray(held.array).reshape(self.program.types[name].shape)
+
+
+def _is_identity(step: Step) -> bool:
+    return step.primitive in UNCHANGED and len(step.operands) == len(step.results)
+
+
+def _name(step: Step) -> str:
+    return _ALIASES.get(step.primitive, step.primitive)
+
+
+def _key(operand: Operand) -> Any:
+    return "constant" if isinstance(operand, Constant) else operand
+
+
+def _is_small(step: Step, program: Program, devices: int) -> bool:
+    if step.inside or step.primitive in ("shard", "unshard"):
+        return False
+    entries = sum(math.prod(getattr(program.types[name], "shape", ())) for name in step.results)
+    return entries * devices <= constants.MOST and step.primitive in _COMPUTED
+
+
+_COMPUTED = frozenset(
+    """iota axis_index add sub mul div rem neg sign max min pow integer_pow exp exp2 log log1p sqrt rsqrt square abs sin
+    cos tanh floor ceil round eq ne lt le gt ge and or not xor select_n convert_element_type broadcast_in_dim reshape
+    squeeze expand_dims transpose concatenate slice clamp reduce_max reduce_min reduce_sum reduce_and reduce_or cumsum
+    rev psum""".split()
+)
+
+
+class _Propagation:
+    def __init__(
+        self, sizes: Mapping[str, int], mapped: Mapping[Name, State | None], mapped_axes: frozenset[str], pairs: Pairs
+    ) -> None:
+        self.sizes, self.mapped, self.mapped_axes, self.pairs = sizes, mapped, mapped_axes, pairs
+        self.computed: dict[Name, Held] = {}
+        self.returned: dict[Name, State] = {}
+        self.known = self.all = 0
+        self.ends: list[tuple[Step, str]] = []
+        self.opaque: list[str] = []
+
+    def program(self, many: Program, one: Program, given: Sequence[_Fact]) -> list[State | None]:
+        facts, single = self._facts(many, one, given)
+        return self._outputs(many, one, facts, single)
+
+    def _outputs(self, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice) -> list[State | None]:
+        found = []
+        for output, other in zip(many.outputs, one.outputs, strict=False):
+            fact = self._fact(output, single.resolved(other), facts, single)
+            found.append(fact)
+        return found
+
+    def _fact(self, operand: Operand, other: Operand | None, facts: dict[Name, _Fact], single: _OneDevice) -> State | None:
+        """What is known of an operand, if it is this one on one device."""
+        if isinstance(operand, Constant):
+            return self._constant(Held(constant(operand)), single.value(other), operand.dtype)
+        fact = facts.get(operand)
+        if fact is not None and fact.state is not None and fact.partner == other:
+            return fact.state
+        held = self.computed.get(operand)
+        if held is not None:
+            return self._constant(held, single.value(other), None)
+        return None
+
+    def _constant(self, held: Held, whole: Any, dtype: Any) -> State | None:
+        if whole is None or _is_key(held.array) or _is_key(whole):
+            return None
+        try:
+            return constants.state_of(held, whole, _rounding(dtype), self.sizes)
+        except Unknown:
+            return None
+
+    def _facts(self, many: Program, one: Program, given: Sequence[_Fact]) -> tuple[dict[Name, _Fact], _OneDevice]:
+        single = _OneDevice(one)
+        facts: dict[Name, _Fact] = dict(zip(many.inputs, given, strict=True))
+        for step in many.steps:
+            self._step(step, many, one, facts, single)
+        return facts, single
+
+    def _step(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice) -> None:
+        if _is_identity(step):
+            for name, operand in zip(step.results, step.operands, strict=True):
+                self._pass_on(name, operand, facts, single)
+            return
+        self.all += 1
+        self._compute(step, many)
+        try:
+            other = self._other(step, facts, single)
+            states = self._states(step, other, many, one, facts, single)
+        except Unknown as error:
+            states = [None] * len(step.results)
+            if self._operands_known(step, facts):
+                self.ends.append((step, str(error)))
+            partners: Sequence[Name | None] = [None] * len(step.results)
+        else:
+            partners = other.results
+            self.known += 1
+        for name, state, partner in zip(step.results, states, partners, strict=True):
+            facts[name] = _Fact(state, partner)
+
+    def _pass_on(self, name: Name, operand: Operand, facts: dict[Name, _Fact], single: _OneDevice) -> None:
+        if isinstance(operand, Constant):
+            self.computed[name] = Held(constant(operand))
+            facts[name] = _Fact(None, None)
+            return
+        facts[name] = facts[operand]
+        if operand in self.computed:
+            self.computed[name] = self.computed[operand]
+
+    def _operands_known(self, step: Step, facts: dict[Name, _Fact]) -> bool:
+        return all(
+            isinstance(operand, Constant) or operand in self.computed or facts[operand].state is not None
+            for operand in step.operands
+        )
+
+    def _compute(self, step: Step, many: Program) -> None:
+        given = []
+        for operand in step.operands:
+            held = Held(constant(operand)) if isinstance(operand, Constant) else self.computed.get(operand)
+            if held is None or _is_key(held.array):
+                return
+            given.append(held)
+        if not _is_small(step, many, math.prod(self.sizes.values())):
+            return
+        try:
+            found = one_step(step, given, many)
+        except Unevaluated:
+            return
+        self.computed |= dict(zip(step.results, found, strict=True))
+
+    def _other(self, step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> Step:
+        """The same operation on one device. Raises ``Unknown``."""
+        partners: list[Any] = []
+        for operand in step.operands:
+            if isinstance(operand, Constant):
+                partners.append("constant")
+                continue
+            fact = facts[operand]
+            partners.append(_key(fact.partner) if fact.partner is not None else None)
+        name = _name(step)
+        for pattern in _patterns(partners, step, self.computed):
+            candidates = [one for one in single.by_operands.get((name, pattern), ()) if _alike(one, step)]
+            found = self._best(candidates, step, facts, single)
+            if found is not None:
+                return found
+        if any(partner is None for partner in partners):
+            raise Unknown("nothing is known of an operand")
+        raise Unknown("one device does not do this")
+
+    def _best(self, candidates: list[Step], step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> Step | None:
+        if len(candidates) < 2:
+            return candidates[0] if candidates else None
+        beside = self.pairs.get(step.results[0])
+        candidates = sorted(candidates, key=lambda one: one.results[0] != beside)
+        equal = [one for one in candidates if _same_params(one, step)]
+        for one in equal or candidates:
+            operands = [single.resolved(operand) for operand in one.operands]
+            states = [self._fact(a, b, facts, single) for a, b in zip(step.operands, operands, strict=True)]
+            if all(state is not None for state in states):
+                return one
+        return None
+
+    def _states(
+        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice
+    ) -> Sequence[State | None]:
+        operands = [single.resolved(operand) for operand in other.operands]
+        if step.primitive == "shard":
+            return [self._shard(step, other, many, one, facts, single)]
+        found = [self._computed_state(name, partner, single) for name, partner in zip(step.results, other.results, strict=True)]
+        if all(state is not None for state in found):
+            return found
+        states = [self._fact(a, b, facts, single) for a, b in zip(step.operands, operands, strict=True)]
+        if step.primitive in ("scan", "while", "cond"):
+            return getattr(self, f"_{step.primitive}")(step, other, states)
+        if any(state is None for state in states):
+            raise Unknown("nothing is known of an operand")
+        if step.primitive == "unshard":
+            return [self._unshard(step, other, states[0], many, one)]
+        return self._ruled(step, other, states, many, one)  # type: ignore[arg-type]
+
+    def _computed_state(self, name: Name, partner: Name, single: _OneDevice) -> State | None:
+        held, whole = self.computed.get(name), single.values.get(partner)
+        return None if held is None or whole is None else self._constant(held, whole, None)
+
+    def _ruled(self, step: Step, other: Step, states: list[State], many: Program, one: Program) -> list[State]:
+        shapes = [_shape(operand, many) for operand in step.operands]
+        results = [tuple(many.types[name].shape) for name in step.results]
+        wholes = [tuple(one.types[name].shape) for name in other.results]
+        case = Case(
+            step.primitive, step.params, other.params, states, shapes, results, wholes, self.sizes, _floats(step, many)
+        )
+        rule = RULES.get(step.primitive)
+        try:
+            found = rule(case) if rule is not None else self._opaque(step, other, case)
+            return [checked(state, shape, self.sizes) for state, shape in zip(found, results, strict=True)]
+        except Unknown:
+            if rule is not None and _is_plain(case) and _same_params(step, other):
+                return [same(whole) for whole in wholes]
+            raise
+        except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError) as error:
+            raise Unknown(f"{step.primitive} could not be followed: {error}") from error
+
+    def _opaque(self, step: Step, other: Step, case: Case) -> list[State]:
+        """An operation without a rule gives the same for the same."""
+        if not _is_plain(case) or not _same_params(step, other):
+            raise Unknown(f"no rule for {step.primitive}")
+        exact(case.states)
+        return [same(whole) for whole in case.wholes]
+
+    # --- into and out of shard_map -----------------------------------------------------------------------------------
+
+    def _shard(
+        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice
+    ) -> State:
+        (name,) = step.results
+        if name in self.mapped:
+            given = self.mapped[name]
+            if given is None:
+                raise Unknown("an argument of each device's own")
+            return given
+        (operand,), (partner,) = step.operands, other.operands
+        state = self._fact(operand, single.resolved(partner), facts, single)
+        if state is None:
+            raise Unknown("nothing is known of an operand")
+        if step.params["dims"] != other.params["dims"]:
+            raise Unknown("sharded otherwise on one device")
+        if {axis for axes in step.params["dims"] for axis in axes} & state.over:
+            raise Unknown("a partial result is taken apart")
+        dims = tuple((*mine, *more) for mine, more in zip(state.dims, step.params["dims"], strict=True))
+        whole = tuple(one.types[other.results[0]].shape)
+        found = State(whole, dims, state.parts, state.factor, state.uniform, state.zero)
+        return checked(found, tuple(many.types[name].shape), self.sizes)
+
+    def _unshard(self, step: Step, other: Step, state: State | None, many: Program, one: Program) -> State:
+        assert state is not None
+        if step.params["dims"] != other.params["dims"]:
+            raise Unknown("put together otherwise on one device")
+        own = set(step.params["sizes"])
+        if own & self.mapped_axes:
+            self.returned[step.results[0]] = state
+            raise Unknown("each device returns its own")
+        named = [axis for axes in step.params["dims"] for axis in axes]
+        if state.over & own and not state.zero:
+            raise Unknown("a partial result is returned")
+        dims = []
+        for dim, axes in enumerate(step.params["dims"]):
+            mine = state.dims[dim]
+            if mine != axes and not mine and dim in state.uniform and axes:
+                mine = axes if not set(axes) & (state.axes | state.over) else mine
+            if mine[len(mine) - len(axes) :] != axes:
+                raise Unknown("returned as sharded otherwise")
+            dims.append(mine[: len(mine) - len(axes)])
+        if any(axis in own for axes in dims for axis in axes) or len(set(named)) != len(named):
+            raise Unknown("sharded, but returned as replicated")
+        parts = tuple(pair for pair in state.parts if pair[0] not in own)
+        whole = tuple(one.types[other.results[0]].shape)
+        found = State(whole, tuple(dims), parts, state.factor, state.uniform, state.zero)
+        return checked(found, tuple(many.types[step.results[0]].shape), self.sizes)
+
+    # --- loops and branches ---------------------------------------------------------------------------------------------
+
+    def _inner(self, many: Program, one: Program, states: Sequence[State | None]) -> list[State | None]:
+        given = [_Fact(state, name) for state, name in zip(states, one.inputs, strict=True)]
+        return self.program(many, one, given)
+
+    def _tried(self, many: Program, one: Program, states: Sequence[State | None]) -> list[State | None]:
+        """Without counting: what comes of these states."""
+        saved = self.known, self.all, len(self.ends), len(self.opaque)
+        found = self._inner(many, one, states)
+        self.known, self.all = saved[:2]
+        del self.ends[saved[2] :], self.opaque[saved[3] :]
+        return found
+
+    def _fixed(self, carry: list[State | None], again: Any) -> list[State | None]:
+        """What holds of what a loop carries, in every round."""
+        for _ in range(_MOST_ROUNDS):
+            after = again(carry)
+            merged = [_joined(old, new) for old, new in zip(carry, after, strict=True)]
+            if merged == carry:
+                return carry
+            carry = merged
+        return [None] * len(carry)
+
+    def _scan(self, step: Step, other: Step, states: list[State | None]) -> list[State | None]:
+        for name in ("length", "reverse", "num_consts", "num_carry"):
+            if step.params[name] != other.params[name]:
+                raise Unknown(f"the loop has another {name} on one device")
+        fixed, carried = step.params["num_consts"], step.params["num_carry"]
+        (body,), (single,) = step.inside, other.inside
+        consts, rows = states[:fixed], [_row(state) for state in states[fixed + carried :]]
+
+        def again(carry: list[State | None]) -> list[State | None]:
+            return self._tried(body, single, [*consts, *carry, *rows])[:carried]
+
+        carry = self._fixed(states[fixed : fixed + carried], again)
+        last = self._inner(body, single, [*consts, *carry, *rows])
+        return [*carry, *(_stacked(state, step.params["length"]) for state in last[carried:])]
+
+    def _while(self, step: Step, other: Step, states: list[State | None]) -> list[State | None]:
+        asked, done = step.params["cond_nconsts"], step.params["body_nconsts"]
+        if (asked, done) != (other.params["cond_nconsts"], other.params["body_nconsts"]):
+            raise Unknown("another loop on one device")
+        cond, body = states[:asked], states[asked : asked + done]
+
+        def again(carry: list[State | None]) -> list[State | None]:
+            return self._tried(step.inside[1], other.inside[1], [*body, *carry])
+
+        carry = self._fixed(states[asked + done :], again)
+        (wanted,) = self._inner(step.inside[0], other.inside[0], [*cond, *carry])
+        self._inner(step.inside[1], other.inside[1], [*body, *carry])
+        if wanted is None or not wanted.plain:
+            raise Unknown("how often the loop runs depends on the device")
+        return carry
+
+    def _cond(self, step: Step, other: Step, states: list[State | None]) -> list[State | None]:
+        which, *given = states
+        if which is None or not which.plain or len(step.inside) != len(other.inside):
+            raise Unknown("which branch is taken depends on the device")
+        found: list[State | None] | None = None
+        for a, b in zip(step.inside, other.inside, strict=True):
+            results = self._inner(a, b, given)
+            found = results if found is None else [_joined(x, y) for x, y in zip(found, results, strict=True)]
+        return found or []
+
+
+def _joined(a: State | None, b: State | None) -> State | None:
+    if a is None or b is None:
+        return None
+    try:
+        return joined(a, b)
+    except Unknown:
+        return None
+
+
+def _row(state: State | None) -> State | None:
+    """One row of what a loop goes over."""
+    if state is None or state.dims[0]:
+        return None
+    uniform = frozenset(dim - 1 for dim in state.uniform if dim)
+    return State(state.whole[1:], state.dims[1:], state.parts, state.factor, uniform, state.zero)
+
+
+def _stacked(state: State | None, length: int) -> State | None:
+    if state is None:
+        return None
+    uniform = frozenset(dim + 1 for dim in state.uniform)
+    return State((length, *state.whole), ((), *state.dims), state.parts, state.factor, uniform, state.zero)
+
+
+def _patterns(partners: list[Any], step: Step, computed: Mapping[Name, Held]) -> list[tuple[Any, ...]]:
+    """What the operands may be on one device: constants may be written there, or computed."""
+    exact_ones = tuple(partners)
+    plain = tuple(
+        "constant" if isinstance(operand, int) and operand in computed else partner
+        for operand, partner in zip(step.operands, partners, strict=True)
+    )
+    return [exact_ones] if exact_ones == plain else [exact_ones, plain]
+
+
+def _alike(one: Step, step: Step) -> bool:
+    return len(one.results) == len(step.results) and len(one.inside) == len(step.inside)
+
+
+def _same_params(a: Step, b: Step) -> bool:
+    names = (a.params.keys() | b.params.keys()) - {"sharding", "out_sharding", "ctx_mesh"}
+    return all(str(a.params.get(name)) == str(b.params.get(name)) for name in names)
+
+
+def _is_plain(case: Case) -> bool:
+    """Whether all operands are the very same as on one device, and the results as large."""
+    operands = all(state.plain and shape == state.whole for state, shape in zip(case.states, case.shapes, strict=True))
+    collective = "axes" in case.params and case.primitive.startswith("p") or "axis_name" in case.params
+    return operands and not collective and list(case.results) == list(case.wholes)
+
+
+def _shape(operand: Operand, program: Any) -> tuple[int, ...]:
+    if isinstance(operand, Constant):
+        return tuple(np.shape(operand.value))
+    return tuple(program.types[operand].shape)
+
+
+def _floats(step: Step, program: Program) -> bool:
+    """Whether a sum of operands is taken to the sum of results, as far as numbers go: nothing is rounded."""
+    result = program.types[step.results[0]].dtype
+    operands = [_dtype(operand, program) for operand in step.operands]
+    if step.primitive == "convert_element_type":
+        if operands[0] == np.bool_ or result == np.bool_:
+            return False
+        return jnp.issubdtype(result, jnp.inexact) or not jnp.issubdtype(operands[0], jnp.inexact)
+    return bool(jnp.issubdtype(result, jnp.inexact))
+
+
+def _dtype(operand: Operand, program: Program) -> Any:
+    return operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+
+
+def _rounding(dtype: Any) -> float:
+    if dtype is not None and jnp.issubdtype(dtype, jnp.floating):
+        return 4 * float(jnp.finfo(dtype).eps)
+    return 1e-6
+
+
+def _is_key(value: Any) -> bool:
+    return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
+

@@ -1,0 +1,74 @@
+"""One operation on devices beside the same on one, with what is known of the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from shardtypes.proving.state import Shape, State, Unknown, adopted
+
+
+@dataclass(frozen=True)
+class Case:
+    """``params`` and ``shapes`` are those on devices, ``one`` and ``wholes`` those on one device."""
+
+    primitive: str
+    params: Mapping[str, Any]
+    one: Mapping[str, Any]
+    states: Sequence[State]
+    shapes: Sequence[Shape]
+    results: Sequence[Shape]
+    wholes: Sequence[Shape]
+    sizes: Mapping[str, int]
+    floats: bool = True
+
+    def agree(self, *names: str) -> None:
+        """Parameters that have to be the same on one device. Raises ``Unknown``."""
+        for name in names:
+            if str(self.params.get(name)) != str(self.one.get(name)):
+                raise Unknown(f"{name} is another on one device")
+
+
+Rule: TypeAlias = Callable[[Case], list[State]]
+
+
+def unified(case: Case, numbers: Sequence[int] | None = None) -> tuple[list[State], tuple[tuple[str, ...], ...], frozenset[int]]:
+    """Operands of one shape (or scalars) with their dimensions sharded alike; the axes of each dimension, and which are
+    uniform in all. Raises ``Unknown``."""
+    chosen = list(range(len(case.states))) if numbers is None else list(numbers)
+    rank = max(case.states[i].rank for i in chosen)
+    states = list(case.states)
+    dims: list[tuple[str, ...]] = []
+    uniform = []
+    full = [i for i in chosen if states[i].rank == rank]
+    if any(states[i].rank not in (0, rank) for i in chosen):
+        raise Unknown("operands of different rank")
+    for dim in range(rank):
+        wanted = {states[i].dims[dim] for i in full if states[i].dims[dim] or dim not in states[i].uniform}
+        if len(wanted) > 1:
+            raise Unknown("operands are sharded differently")
+        axes = next(iter(wanted), ())
+        for i in full:
+            if axes:
+                states[i] = adopted(states[i], dim, axes, case.shapes[i], case.sizes)
+        dims.append(axes)
+        if all(dim in states[i].uniform for i in full):
+            uniform.append(dim)
+    sharded = {axis for axes in dims for axis in axes}
+    if any(states[i].over & sharded for i in chosen):
+        raise Unknown("a partial result beside a sharded operand")
+    return [states[i] for i in chosen], tuple(dims), frozenset(uniform)
+
+
+def no_parts(states: Sequence[State]) -> None:
+    """Raises ``Unknown`` where an operand is a part."""
+    if any(state.parts and not state.zero for state in states):
+        raise Unknown("a partial result is used as if it were complete")
+
+
+def exact(states: Sequence[State]) -> None:
+    """Raises ``Unknown`` where an operand is a part, or off by a factor."""
+    no_parts(states)
+    if any(state.factor != 1 and not state.zero for state in states):
+        raise Unknown("an operand is off by a factor")

@@ -1,0 +1,142 @@
+"""What is proved of a value: its relation to the value of one device, for all arguments.
+
+For devices at coordinates along the axes, combining the values along ``parts`` gives ``factor`` times the block of the
+value of one device that the axes of each dimension choose, major to minor; along all other axes devices hold the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from shardtypes.proving.relation import Related, related
+from shardtypes.semantics.relation import Monoid
+
+Shape = tuple[int, ...]
+
+
+class Unknown(Exception):
+    """Nothing is known of a result; the message says why."""
+
+
+@dataclass(frozen=True)
+class State:
+    """``whole`` is the shape on one device, ``dims`` the mesh axes of each dimension. Along a ``uniform`` dimension all
+    entries are the same, on devices and on one: of what is longer there, the value is any shard. A ``zero`` is a part
+    as well."""
+
+    whole: Shape
+    dims: tuple[tuple[str, ...], ...]
+    parts: tuple[tuple[str, Monoid], ...] = ()
+    factor: Fraction = Fraction(1)
+    uniform: frozenset[int] = frozenset()
+    zero: bool = False
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """Those that shard a dimension."""
+        return frozenset(axis for names in self.dims for axis in names)
+
+    @property
+    def over(self) -> frozenset[str]:
+        """Those over which it is a part."""
+        return frozenset(axis for axis, _ in self.parts)
+
+    @property
+    def monoid(self) -> Monoid | None:
+        return self.parts[0][1] if self.parts else None
+
+    @property
+    def plain(self) -> bool:
+        """The very value of one device, on every device."""
+        return not self.axes and not self.parts and self.factor == 1
+
+    @property
+    def exact(self) -> bool:
+        """The value or its shards, off by no factor."""
+        return not self.parts and self.factor == 1
+
+    def related(self) -> Related:
+        """In the words of verdicts."""
+        if self.zero:
+            return Related(zero=True)
+        return related({dim: axes for dim, axes in enumerate(self.dims) if axes}, dict(self.parts), self.factor)
+
+
+def same(whole: Sequence[int], factor: Fraction = Fraction(1)) -> State:
+    return State(tuple(whole), ((),) * len(whole), factor=factor)
+
+
+def count(axes: Iterable[str], sizes: Mapping[str, int]) -> int:
+    return math.prod(sizes[axis] for axis in axes)
+
+
+def checked(state: State, local: Shape, sizes: Mapping[str, int]) -> State:
+    """The state, if it fits the shapes on devices and on one. Raises ``Unknown``."""
+    if len(local) != state.rank or len(state.whole) != state.rank:
+        raise Unknown("shapes of different rank")
+    named = [axis for names in state.dims for axis in names]
+    if len(set(named)) != len(named) or set(named) & state.over:
+        raise Unknown("one axis in two places")
+    for dim, (few, many) in enumerate(zip(local, state.whole, strict=True)):
+        if few * count(state.dims[dim], sizes) != many and (dim not in state.uniform or state.dims[dim]):
+            raise Unknown(f"dimension {dim} has the size {few} on a device, {many} on one")
+    return state
+
+
+def adopted(state: State, dim: int, axes: tuple[str, ...], local: Shape, sizes: Mapping[str, int]) -> State:
+    """A uniform dimension as the shard that it is beside a sharded one. Raises ``Unknown``."""
+    if state.dims[dim] == axes:
+        return state
+    if dim not in state.uniform or state.dims[dim]:
+        raise Unknown("sharded differently")
+    taken = set(axes) & (state.axes | state.over)
+    if taken or local[dim] * count(axes, sizes) != state.whole[dim]:
+        raise Unknown("sharded differently")
+    return replace(state, dims=(*state.dims[:dim], axes, *state.dims[dim + 1 :]))
+
+
+def settled(state: State, local: Shape) -> State:
+    """A state whose uniform dimensions are whole or sharded. Raises ``Unknown``."""
+    for dim in state.uniform:
+        if not state.dims[dim] and local[dim] != state.whole[dim]:
+            raise Unknown("a constant dimension whose size depends on the mesh")
+    return state
+
+
+def joined(a: State, b: State) -> State:
+    """What holds of a value that is one of two. Raises ``Unknown``."""
+    if a == b:
+        return a
+    if a.whole != b.whole:
+        raise Unknown("shapes on one device differ")
+    for one, other in ((a, b), (b, a)):
+        if one.zero and not other.zero and _fits(one, other):
+            return replace(other, uniform=other.uniform & one.uniform)
+    uniform = a.uniform & b.uniform
+    if (a.dims, a.parts, a.factor) == (b.dims, b.parts, b.factor):
+        return replace(a, uniform=uniform, zero=a.zero and b.zero)
+    if a.parts == b.parts and a.factor == b.factor and a.zero == b.zero:
+        dims = []
+        for dim, (left, right) in enumerate(zip(a.dims, b.dims, strict=True)):
+            if left == right or (not right and dim in b.uniform):
+                dims.append(left)
+            elif not left and dim in a.uniform:
+                dims.append(right)
+            else:
+                raise Unknown("sharded differently")
+        return replace(a, dims=tuple(dims), uniform=uniform)
+    raise Unknown("different relations")
+
+
+def _fits(zero: State, other: State) -> bool:
+    return all(
+        mine == his or (not mine and dim in zero.uniform)
+        for dim, (mine, his) in enumerate(zip(zero.dims, other.dims, strict=True))
+    )
