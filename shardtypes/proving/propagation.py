@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -71,6 +72,16 @@ class _Fact:
     partner: Operand | None
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """What devices put together and may take apart again just so: each has its own back. ``one`` is what one device
+    puts together."""
+
+    dims: Any
+    state: State
+    one: Name
+
+
 class _OneDevice:
     """The program on one device: its operations by what they are of, and its constants."""
 
@@ -84,9 +95,12 @@ class _OneDevice:
                 for name, operand in zip(step.results, step.operands, strict=True):
                     self.alias[name] = self.resolved(operand)
                 continue
-            key = _name(step), tuple(_key(self.resolved(operand)) for operand in step.operands)
+            key = _name(step), tuple(self._key(self.resolved(operand)) for operand in step.operands)
             self.by_operands.setdefault(key, []).append(step)
             self._compute(step)
+
+    def _key(self, operand: Operand) -> Any:
+        return _CONSTANT if isinstance(operand, Constant) or operand in self.values else operand
 
     def resolved(self, operand: Operand) -> Operand:
         return self.alias.get(operand, operand) if isinstance(operand, int) else operand
@@ -119,8 +133,7 @@ def _name(step: Step) -> str:
     return _ALIASES.get(step.primitive, step.primitive)
 
 
-def _key(operand: Operand) -> Any:
-    return "constant" if isinstance(operand, Constant) else operand
+_CONSTANT = "constant"
 
 
 def _is_small(step: Step, program: Program, devices: int) -> bool:
@@ -145,6 +158,8 @@ class _Propagation:
         self.sizes, self.mapped, self.mapped_axes, self.pairs = sizes, mapped, mapped_axes, pairs
         self.computed: dict[Name, Held] = {}
         self.returned: dict[Name, State] = {}
+        self.kept: dict[Name, _Kept] = {}
+        self.passed: dict[Name, Name] = {}
         self.known = self.all = 0
         self.ends: list[tuple[Step, str]] = []
         self.opaque: list[str] = []
@@ -194,19 +209,29 @@ class _Propagation:
             return
         self.all += 1
         self._compute(step, many)
+        if self._alone(step, many, facts, single):
+            self.known += 1
+            return
         try:
             other = self._other(step, facts, single)
             states = self._states(step, other, many, one, facts, single)
         except Unknown as error:
             states = [None] * len(step.results)
-            if self._operands_known(step, facts):
+            if all(name in self.computed or name in self.kept for name in step.results):
+                self.known += 1  # a number of the device's own
+            elif self._operands_known(step, facts):
                 self.ends.append((step, str(error)))
-            partners: Sequence[Name | None] = [None] * len(step.results)
+            partners: Sequence[Name | None] = [self.kept[name].one if name in self.kept else None for name in step.results]
         else:
             partners = other.results
             self.known += 1
         for name, state, partner in zip(step.results, states, partners, strict=True):
             facts[name] = _Fact(state, partner)
+
+    def _origin(self, operand: Operand) -> Name:
+        while isinstance(operand, int) and operand in self.passed:
+            operand = self.passed[operand]
+        return operand if isinstance(operand, int) else -1
 
     def _pass_on(self, name: Name, operand: Operand, facts: dict[Name, _Fact], single: _OneDevice) -> None:
         if isinstance(operand, Constant):
@@ -214,6 +239,7 @@ class _Propagation:
             facts[name] = _Fact(None, None)
             return
         facts[name] = facts[operand]
+        self.passed[name] = operand
         if operand in self.computed:
             self.computed[name] = self.computed[operand]
 
@@ -242,20 +268,48 @@ class _Propagation:
         """The same operation on one device. Raises ``Unknown``."""
         partners: list[Any] = []
         for operand in step.operands:
-            if isinstance(operand, Constant):
-                partners.append("constant")
-                continue
-            fact = facts[operand]
-            partners.append(_key(fact.partner) if fact.partner is not None else None)
-        name = _name(step)
-        for pattern in _patterns(partners, step, self.computed):
-            candidates = [one for one in single.by_operands.get((name, pattern), ()) if _alike(one, step)]
-            found = self._best(candidates, step, facts, single)
-            if found is not None:
-                return found
+            if isinstance(operand, Constant) or operand in self.computed:
+                partners.append(_CONSTANT)
+            else:
+                partners.append(facts[operand].partner)
+        found = self._best(
+            [one for one in single.by_operands.get((_name(step), tuple(partners)), ()) if _alike(one, step)],
+            step,
+            facts,
+            single,
+        )
+        if found is not None:
+            return found
         if any(partner is None for partner in partners):
             raise Unknown("nothing is known of an operand")
         raise Unknown("one device does not do this")
+
+    def _alone(self, step: Step, many: Program, facts: dict[Name, _Fact], single: _OneDevice) -> bool:
+        """An operation that changes nothing on one device, and which JAX leaves out there."""
+        if step.primitive not in _LEFT_OUT or len(step.results) != 1 or isinstance(step.operands[0], Constant):
+            return False
+        fact = facts[step.operands[0]]
+        if fact.state is None or fact.partner is None or step.operands[0] in self.computed:
+            return False
+        try:
+            self._other(step, facts, single)
+        except Unknown:
+            pass
+        else:
+            return False
+        params, state = dict(step.params), fact.state
+        try:
+            if step.primitive in ("mul", "div"):
+                state = _scaled(state, step)
+            else:
+                shapes = [tuple(many.types[step.results[0]].shape)]
+                case = Case(step.primitive, params, params, [state], [_shape(step.operands[0], many)], shapes, [state.whole], self.sizes)
+                (state,) = RULES[step.primitive](case)
+            state = checked(state, tuple(many.types[step.results[0]].shape), self.sizes)
+        except Unknown:
+            return False
+        facts[step.results[0]] = _Fact(state, fact.partner)
+        return True
 
     def _best(self, candidates: list[Step], step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> Step | None:
         if len(candidates) < 2:
@@ -329,11 +383,14 @@ class _Propagation:
                 raise Unknown("an argument of each device's own")
             return given
         (operand,), (partner,) = step.operands, other.operands
+        if step.params["dims"] != other.params["dims"]:
+            raise Unknown("sharded otherwise on one device")
+        kept = self.kept.get(self._origin(operand))
+        if kept is not None and kept.dims == step.params["dims"] and kept.one == single.resolved(partner):
+            return kept.state
         state = self._fact(operand, single.resolved(partner), facts, single)
         if state is None:
             raise Unknown("nothing is known of an operand")
-        if step.params["dims"] != other.params["dims"]:
-            raise Unknown("sharded otherwise on one device")
         if {axis for axes in step.params["dims"] for axis in axes} & state.over:
             raise Unknown("a partial result is taken apart")
         dims = tuple((*mine, *more) for mine, more in zip(state.dims, step.params["dims"], strict=True))
@@ -350,6 +407,8 @@ class _Propagation:
             self.returned[step.results[0]] = state
             raise Unknown("each device returns its own")
         named = [axis for axes in step.params["dims"] for axis in axes]
+        if (state.axes | state.over) & own <= set(named):  # every device's own is in there
+            self.kept[step.results[0]] = _Kept(step.params["dims"], state, other.results[0])
         if state.over & own and not state.zero:
             raise Unknown("a partial result is returned")
         dims = []
@@ -375,17 +434,20 @@ class _Propagation:
 
     def _tried(self, many: Program, one: Program, states: Sequence[State | None]) -> list[State | None]:
         """Without counting: what comes of these states."""
-        saved = self.known, self.all, len(self.ends), len(self.opaque)
+        saved = self.known, self.all, len(self.ends)
         found = self._inner(many, one, states)
         self.known, self.all = saved[:2]
-        del self.ends[saved[2] :], self.opaque[saved[3] :]
+        if all(state is not None for state in found):
+            del self.ends[saved[2] :]
         return found
 
-    def _fixed(self, carry: list[State | None], again: Any) -> list[State | None]:
+    def _fixed(self, step: Step, carry: list[State | None], again: Any) -> list[State | None]:
         """What holds of what a loop carries, in every round."""
         for _ in range(_MOST_ROUNDS):
             after = again(carry)
             merged = [_joined(old, new) for old, new in zip(carry, after, strict=True)]
+            if any(m is None and a is not None and b is not None for m, a, b in zip(merged, carry, after, strict=True)):
+                self.ends.append((step, "what the loop carries has another relation after a round"))
             if merged == carry:
                 return carry
             carry = merged
@@ -402,7 +464,7 @@ class _Propagation:
         def again(carry: list[State | None]) -> list[State | None]:
             return self._tried(body, single, [*consts, *carry, *rows])[:carried]
 
-        carry = self._fixed(states[fixed : fixed + carried], again)
+        carry = self._fixed(step, states[fixed : fixed + carried], again)
         last = self._inner(body, single, [*consts, *carry, *rows])
         return [*carry, *(_stacked(state, step.params["length"]) for state in last[carried:])]
 
@@ -415,7 +477,7 @@ class _Propagation:
         def again(carry: list[State | None]) -> list[State | None]:
             return self._tried(step.inside[1], other.inside[1], [*body, *carry])
 
-        carry = self._fixed(states[asked + done :], again)
+        carry = self._fixed(step, states[asked + done :], again)
         (wanted,) = self._inner(step.inside[0], other.inside[0], [*cond, *carry])
         self._inner(step.inside[1], other.inside[1], [*body, *carry])
         if wanted is None or not wanted.plain:
@@ -457,14 +519,22 @@ def _stacked(state: State | None, length: int) -> State | None:
     return State((length, *state.whole), ((), *state.dims), state.parts, state.factor, uniform, state.zero)
 
 
-def _patterns(partners: list[Any], step: Step, computed: Mapping[Name, Held]) -> list[tuple[Any, ...]]:
-    """What the operands may be on one device: constants may be written there, or computed."""
-    exact_ones = tuple(partners)
-    plain = tuple(
-        "constant" if isinstance(operand, int) and operand in computed else partner
-        for operand, partner in zip(step.operands, partners, strict=True)
-    )
-    return [exact_ones] if exact_ones == plain else [exact_ones, plain]
+_LEFT_OUT = frozenset(
+    "mul div psum psum_invariant pmax pmin all_gather all_gather_invariant reduce_scatter all_to_all".split()
+)
+
+
+def _scaled(state: State, step: Step) -> State:
+    """Multiplied or divided by a number."""
+    number = step.operands[1]
+    if not isinstance(number, Constant) or np.ndim(number.value) or state.monoid not in (None, "sum"):
+        raise Unknown("one device does not do this")
+    if not jnp.issubdtype(number.dtype, jnp.inexact) or not np.isfinite(float(number.value)) or float(number.value) == 0:
+        raise Unknown("one device does not do this")
+    factor = Fraction(float(number.value)).limit_denominator(10_000)
+    if abs(float(factor) - float(number.value)) > _rounding(number.dtype) * abs(float(number.value)):
+        raise Unknown("one device does not do this")
+    return replace(state, factor=state.factor * factor if step.primitive == "mul" else state.factor / factor)
 
 
 def _alike(one: Step, step: Step) -> bool:

@@ -109,6 +109,9 @@ class Walk:
         if found.array.shape[len(found.axes) :][:before] != whole.shape[:before]:
             return "unpaired", None  # in a loop that does not go as many rounds
         relation = observed(found.array, found.axes, whole, self.sizes, before)
+        step = self._producers[name]
+        if relation is None and step.primitive == "unshard" and name not in self.many.outputs:
+            return self.standing(step.operands[0])  # what devices keep for a gradient, which they take back as it is
         if relation is None:
             return "none", None
         if relation.right:

@@ -45,20 +45,28 @@ def unified(case: Case, numbers: Sequence[int] | None = None) -> tuple[list[Stat
     if any(states[i].rank not in (0, rank) for i in chosen):
         raise Unknown("operands of different rank")
     for dim in range(rank):
-        wanted = {states[i].dims[dim] for i in full if states[i].dims[dim] or dim not in states[i].uniform}
+        long = [i for i in full if not _is_stretched(case, i, dim)]
+        wanted = {states[i].dims[dim] for i in long if states[i].dims[dim] or dim not in states[i].uniform}
         if len(wanted) > 1:
             raise Unknown("operands are sharded differently")
         axes = next(iter(wanted), ())
-        for i in full:
+        for i in long:
             if axes:
                 states[i] = adopted(states[i], dim, axes, case.shapes[i], case.sizes)
         dims.append(axes)
-        if all(dim in states[i].uniform for i in full):
+        if all(dim in states[i].uniform for i in long):
             uniform.append(dim)
     sharded = {axis for axes in dims for axis in axes}
     if any(states[i].over & sharded for i in chosen):
         raise Unknown("a partial result beside a sharded operand")
     return [states[i] for i in chosen], tuple(dims), frozenset(uniform)
+
+
+def _is_stretched(case: Case, operand: int, dim: int) -> bool:
+    """Whether an operand has one entry along a dimension, on devices and on one, beside operands that have more."""
+    state = case.states[operand]
+    one = case.shapes[operand][dim] == 1 and state.whole[dim] == 1 and not state.dims[dim]
+    return one and (case.results[0][dim] != 1 or case.wholes[0][dim] != 1)
 
 
 def no_parts(states: Sequence[State]) -> None:
