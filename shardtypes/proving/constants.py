@@ -82,7 +82,8 @@ def _near(a: Any, b: Any, rounding: float) -> bool:
     if a.dtype.kind == "i" and b.dtype.kind == "i":
         return bool(np.array_equal(a, b))
     # Entry by entry: beside the -1e9 of a mask, every other entry would be near.
-    return bool(np.all((a == b) | (np.abs(a - b) <= rounding * np.abs(b)) | (np.isnan(a) & np.isnan(b))))
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((a == b) | (np.abs(a - b) <= rounding * np.abs(b)) | (np.isnan(a) & np.isnan(b))))
 
 
 def _sharding(

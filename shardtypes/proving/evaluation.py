@@ -435,7 +435,7 @@ def _shard(step: Step, operands: list[Held]) -> list[Held]:
     for dim, names in enumerate(step.params["dims"]):
         for name in names:
             at = len(axes) + dim
-            array = array.reshape(*array.shape[:at], sizes[name], -1, *array.shape[at + 1 :])
+            array = array.reshape(*array.shape[:at], sizes[name], array.shape[at] // sizes[name], *array.shape[at + 1 :])
             array = np.moveaxis(array, at, len(axes))
             axes.append(name)
     order = tuple(axis for axis in step.axes if axis in axes)
@@ -459,7 +459,7 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
             array = np.moveaxis(array, at, len(axes) - 1 + dim)
             axes.remove(name)
             place = len(axes) + dim
-            array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
+            array = array.reshape(*array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :])
     return [Held(array, tuple(axes))]
 
 

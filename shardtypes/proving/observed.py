@@ -153,7 +153,7 @@ def joined(array: Host, left: list[str], dims: Mapping[int, tuple[str, ...]], be
             place = len(left) - 1 + before + dim
             array = np.moveaxis(array, at, place)
             left.remove(name)
-            array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
+            array = array.reshape(*array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :])
     return array
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardtypes.proving import constants
+from shardtypes.proving import constants, lookups
 from shardtypes.proving.alignment import Pairs, aligned
 from shardtypes.proving.evaluation import UNCHANGED, Held, Unevaluated, constant, one_step
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
@@ -31,13 +31,14 @@ _MOST_ROUNDS = 8
 @dataclass
 class Proved:
     """``outputs`` are the states of the results, None where nothing is known; ``why`` says of steps where knowledge ends
-    what is missing. ``known`` of ``all`` operations have a result of which the relation is known."""
+    what is missing. ``known`` of ``all`` operations have a result of which the relation is known: ``claims`` has it of each
+    value, with the value of one device that it is a relation to."""
 
     outputs: list[State | None]
     known: int
     all: int
     ends: list[tuple[Step, str]] = field(default_factory=list)
-    opaque: list[str] = field(default_factory=list)
+    claims: dict[Name, tuple[State, Name]] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -61,7 +62,7 @@ def propagated(
         if isinstance(output, int) and output in run.returned:
             outputs[number] = run.returned[output]
     ends = [(step, why) for step, why in run.ends if step.results[0] not in run.returned]
-    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.opaque)
+    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims)
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,14 @@ class _OneDevice:
             self.values[name] = np.asarray(held.array).reshape(self.program.types[name].shape)
 
 
+def _number(value: Any) -> int | None:
+    """The integer that an array holds everywhere; None if it does not."""
+    if value is None or np.asarray(value).dtype.kind not in "iu":
+        return None
+    flat = np.asarray(value).ravel()
+    return int(flat[0]) if flat.size and np.all(flat == flat[0]) else None
+
+
 def _is_identity(step: Step) -> bool:
     return step.primitive in UNCHANGED and len(step.operands) == len(step.results)
 
@@ -160,9 +169,11 @@ class _Propagation:
         self.returned: dict[Name, State] = {}
         self.kept: dict[Name, _Kept] = {}
         self.passed: dict[Name, Name] = {}
+        self.symbols: dict[Name, lookups.Symbol] = {}
+        self.carried: dict[Name, tuple[Any, lookups.Symbol, Name]] = {}
         self.known = self.all = 0
         self.ends: list[tuple[Step, str]] = []
-        self.opaque: list[str] = []
+        self.claims: dict[Name, tuple[State, Name]] = {}
 
     def program(self, many: Program, one: Program, given: Sequence[_Fact]) -> list[State | None]:
         facts, single = self._facts(many, one, given)
@@ -216,6 +227,9 @@ class _Propagation:
             other = self._other(step, facts, single)
             states = self._states(step, other, many, one, facts, single)
         except Unknown as error:
+            if self._look_up(step, many, one, facts, single):
+                self.known += 1
+                return
             states = [None] * len(step.results)
             if all(name in self.computed or name in self.kept for name in step.results):
                 self.known += 1  # a number of the device's own
@@ -227,6 +241,12 @@ class _Propagation:
             self.known += 1
         for name, state, partner in zip(step.results, states, partners, strict=True):
             facts[name] = _Fact(state, partner)
+            self._claim(name, facts[name])
+
+    def _claim(self, name: Name, fact: _Fact) -> None:
+        self.claims.pop(name, None)  # of an earlier round of a loop
+        if fact.state is not None and isinstance(fact.partner, int):
+            self.claims[name] = fact.state, fact.partner
 
     def _origin(self, operand: Operand) -> Name:
         while isinstance(operand, int) and operand in self.passed:
@@ -240,6 +260,8 @@ class _Propagation:
             return
         facts[name] = facts[operand]
         self.passed[name] = operand
+        if operand in self.symbols:
+            self.symbols[name] = self.symbols[operand]
         if operand in self.computed:
             self.computed[name] = self.computed[operand]
 
@@ -284,6 +306,84 @@ class _Propagation:
             raise Unknown("nothing is known of an operand")
         raise Unknown("one device does not do this")
 
+    def _look_up(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice) -> bool:
+        """An operation on indices of a sharded table."""
+        if len(step.results) != 1 or not step.manual or step.inside:
+            return False
+        if step.primitive in ("shard", "unshard"):
+            return self._carry(step, facts, single)
+        try:
+            other = self._other(step, facts, single)
+            operands = [
+                self._looked_at(a, single.resolved(b), many, facts, single)
+                for a, b in zip(step.operands, other.operands, strict=True)
+            ]
+            local, whole = tuple(many.types[step.results[0]].shape), tuple(one.types[other.results[0]].shape)
+            site = lookups.Site(step.primitive, step.params, other.params, operands, local, whole, self.sizes)
+            found = lookups.follow(site)
+            if isinstance(found, State):
+                found = checked(found, local, self.sizes)
+        except (Unknown, ValueError, IndexError, KeyError, TypeError, OverflowError):
+            return False
+        (name,) = step.results
+        if isinstance(found, State):
+            facts[name] = _Fact(found, other.results[0])
+        else:
+            facts[name] = _Fact(None, other.results[0])
+            self.symbols[name] = found
+        self._claim(name, facts[name])
+        return True
+
+    def _carry(self, step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> bool:
+        """An index or a mask that devices keep for a gradient, and take back."""
+        (operand,), (name,) = step.operands, step.results
+        origin = self._origin(operand)
+        try:
+            other = self._other(step, facts, single)
+        except Unknown:
+            return False
+        dims = step.params["dims"]
+        if dims != other.params["dims"]:
+            return False
+        if step.primitive == "unshard":
+            whole = {axis for axes in dims for axis in axes} == set(step.params["sizes"])
+            if operand not in self.symbols or not whole:
+                return False
+            self.carried[name] = dims, self.symbols[operand], other.results[0]
+        else:
+            put, symbol, one = self.carried.get(origin, (None, None, None))
+            if symbol is None or put != dims or one != single.resolved(other.operands[0]):
+                return False
+            self.symbols[name] = symbol
+        facts[name] = _Fact(None, other.results[0])
+        return True
+
+    def _looked_at(
+        self, operand: Operand, other: Operand, many: Program, facts: dict[Name, _Fact], single: _OneDevice
+    ) -> lookups.Operand:
+        shape = _shape(operand, many)
+        state = self._fact(operand, other, facts, single)
+        name = operand if isinstance(operand, int) else None
+        symbol = self.symbols.get(operand) if isinstance(operand, int) and facts[operand].partner == other else None
+        held = Held(constant(operand)) if isinstance(operand, Constant) else self.computed.get(operand)
+        own, number = self._own(held), _number(single.value(other))
+        root = self._origin(operand) if name is not None else None
+        return lookups.Operand(root, state, symbol, own, number, shape)
+
+    def _own(self, held: Held | None) -> Any:
+        """The integer that a value is on each device; None if it is none."""
+        if held is None or np.asarray(held.array).dtype.kind not in "iu":
+            return None
+        array, axes = np.asarray(held.array, np.int64), list(held.axes)
+        lead = array.shape[: len(axes)]
+        flat = array.reshape(*lead, -1)
+        if not flat.shape[-1] or np.any(flat != flat[..., :1]):
+            return None
+        places = [axes.index(axis) for axis in self.sizes if axis in axes]
+        numbers = np.transpose(flat[..., 0], places)
+        shape = [size if axis in axes else 1 for axis, size in self.sizes.items()]
+        return np.broadcast_to(numbers.reshape(shape), tuple(self.sizes.values()))
+
     def _alone(self, step: Step, many: Program, facts: dict[Name, _Fact], single: _OneDevice) -> bool:
         """An operation that changes nothing on one device, and which JAX leaves out there."""
         if step.primitive not in _LEFT_OUT or len(step.results) != 1 or isinstance(step.operands[0], Constant):
@@ -309,6 +409,7 @@ class _Propagation:
         except Unknown:
             return False
         facts[step.results[0]] = _Fact(state, fact.partner)
+        self._claim(step.results[0], facts[step.results[0]])
         return True
 
     def _best(self, candidates: list[Step], step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> Step | None:
