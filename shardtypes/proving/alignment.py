@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 
 Pairs = dict[Name, Name]
+_MOST = 4_000_000
 _SAME = {"psum_invariant": "psum", "all_gather_invariant": "all_gather"}
 
 
@@ -37,10 +38,31 @@ def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
     if [key[0] for key in left] == [key[0] for key in right]:
         yield from zip(many.steps, one.steps, strict=True)
         return
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+    start = _common(left, right)
+    end = _common(left[start:][::-1], right[start:][::-1])
+    yield from zip(many.steps[:start], one.steps[:start], strict=True)
+    if (len(left) - start - end) * (len(right) - start - end) <= _MOST:
+        yield from _blocks(many.steps[start : len(left) - end], one.steps[start : len(right) - end], left, right, start)
+    if end:
+        yield from zip(many.steps[-end:], one.steps[-end:], strict=True)
+
+
+def _common(left: list[tuple[object, ...]], right: list[tuple[object, ...]]) -> int:
+    """How many are the same from the start."""
+    for number, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return number
+    return min(len(left), len(right))
+
+
+def _blocks(
+    many: list[Step], one: list[Step], left: list[tuple[object, ...]], right: list[tuple[object, ...]], start: int
+) -> Iterator[tuple[Step, Step]]:
+    a, b = left[start : start + len(many)], right[start : start + len(one)]
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     for block in matcher.get_matching_blocks():
         for offset in range(block.size):
-            yield many.steps[block.a + offset], one.steps[block.b + offset]
+            yield many[block.a + offset], one[block.b + offset]
 
 
 def _key(step: Step, program: Program) -> tuple[object, ...]:

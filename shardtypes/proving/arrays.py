@@ -135,6 +135,22 @@ def _concatenate(arrays: list[Host], params: dict[str, Any], lead: int, types: S
     return [np.concatenate(whole, axis=params["dimension"] + lead)]
 
 
+def _stack(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+    axis = params["axis"] + lead
+    first = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
+    whole = [np.broadcast_to(array, first + array.shape[lead:]) for array in arrays]
+    return [np.stack(whole, axis=axis)]
+
+
+def _unstack(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+    axis = params["axis"] + lead
+    return [np.take(arrays[0], number, axis=axis) for number in range(arrays[0].shape[axis])]
+
+
+def _tile(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+    return [np.tile(arrays[0], (*(1,) * lead, *params["reps"]))]
+
+
 def _slice(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
     strides = params["strides"] or (1,) * len(params["start_indices"])
     parts = [slice(*part) for part in zip(params["start_indices"], params["limit_indices"], strides, strict=True)]
@@ -254,6 +270,9 @@ QUICK: dict[str, Rule] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenate,
     "slice": _slice,
+    "stack": _stack,
+    "unstack": _unstack,
+    "tile": _tile,
     "split": _split,
     "rev": lambda arrays, params, lead, types: [np.flip(arrays[0], [dim + lead for dim in params["dimensions"]])],
     "iota": _iota,

@@ -96,8 +96,10 @@ class _OneDevice:
                 for name, operand in zip(step.results, step.operands, strict=True):
                     self.alias[name] = self.resolved(operand)
                 continue
-            key = _name(step), tuple(self._key(self.resolved(operand)) for operand in step.operands)
-            self.by_operands.setdefault(key, []).append(step)
+            operands = [self.resolved(operand) for operand in step.operands]
+            keys = {tuple(map(self._key, operands)), tuple(_literal_key(operand) for operand in operands)}
+            for key in keys:
+                self.by_operands.setdefault((_name(step), key), []).append(step)
             self._compute(step)
 
     def _key(self, operand: Operand) -> Any:
@@ -143,6 +145,10 @@ def _name(step: Step) -> str:
 
 
 _CONSTANT = "constant"
+
+
+def _literal_key(operand: Operand) -> Any:
+    return _CONSTANT if isinstance(operand, Constant) else operand
 
 
 def _is_small(step: Step, program: Program, devices: int) -> bool:
@@ -278,7 +284,8 @@ class _Propagation:
             if held is None or _is_key(held.array):
                 return
             given.append(held)
-        if not _is_small(step, many, math.prod(self.sizes.values())):
+        own = step.primitive == "axis_index" or any(held.axes for held in given)
+        if not _is_small(step, many, math.prod(self.sizes.values()) if own else 1):
             return
         try:
             found = one_step(step, given, many)
@@ -288,20 +295,16 @@ class _Propagation:
 
     def _other(self, step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> Step:
         """The same operation on one device. Raises ``Unknown``."""
-        partners: list[Any] = []
-        for operand in step.operands:
-            if isinstance(operand, Constant) or operand in self.computed:
-                partners.append(_CONSTANT)
-            else:
-                partners.append(facts[operand].partner)
-        found = self._best(
-            [one for one in single.by_operands.get((_name(step), tuple(partners)), ()) if _alike(one, step)],
-            step,
-            facts,
-            single,
-        )
-        if found is not None:
-            return found
+        written = [_CONSTANT if isinstance(one, Constant) else facts[one].partner for one in step.operands]
+        partners = [
+            _CONSTANT if isinstance(one, int) and one in self.computed else partner
+            for one, partner in zip(step.operands, written, strict=True)
+        ]
+        for pattern in dict.fromkeys((tuple(partners), tuple(written))):
+            candidates = [one for one in single.by_operands.get((_name(step), pattern), ()) if _alike(one, step)]
+            found = self._best(candidates, step, facts, single)
+            if found is not None:
+                return found
         if any(partner is None for partner in partners):
             raise Unknown("nothing is known of an operand")
         raise Unknown("one device does not do this")

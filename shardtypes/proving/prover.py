@@ -19,7 +19,7 @@ from shardtypes.proving.observed import Host, close, observed
 from shardtypes.proving.places import Place, callers_of
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.propagation import Proved, propagated
-from shardtypes.proving.state import same
+from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Numbers, Proof, Where
 from shardtypes.proving.walk import Walk
@@ -199,7 +199,14 @@ class _Judged:
             numbers = Proof(None, f"cannot be run on simulated devices: {error}", self.sizes)
         if numbers.ok is False or proved is None:
             return numbers
-        return replace(numbers, proved=proved.share, culprit=numbers.culprit or _end(proved))
+        reason = numbers.reason
+        if numbers.agrees:
+            count = sum(map(_is_right, proved.outputs))
+            reason = (
+                f"on {mesh_text(self.sizes)} {count} of {len(proved.outputs)} results are proved; "
+                f"in numbers all agree with {self._whom()} for {_DRAWS} draws"
+            )
+        return replace(numbers, reason=reason, proved=proved.share, culprit=numbers.culprit or _end(proved))
 
     def _proved(self) -> Proved | None:
         if self.one is None:
@@ -216,7 +223,7 @@ class _Judged:
     def _told(self, proved: Proved) -> Proof:
         """What the proof alone says."""
         on = mesh_text(self.sizes)
-        if all(state is not None and (state.zero or state.exact) for state in proved.outputs):
+        if all(map(_is_right, proved.outputs)):
             reason = f"on {on} every result is what one device computes, for all arguments of these shapes"
             return Proof(True, reason, self.sizes, _ASSUMED, 1.0)
         reason = f"on {on} not every result is proved, and the program is too large to be run in numbers"
@@ -363,6 +370,11 @@ class _Judged:
             callers = [caller for caller in callers_of(found.step.source) if caller.file == place.file]
             related += [(caller, "called from here") for caller in callers[:_CALLERS]]
         return Where(place, operation(found.step), what_happens(found, self.sizes), tuple(dict.fromkeys(related)))
+
+
+def _is_right(state: State | None) -> bool:
+    """Whether a result is what one device computes."""
+    return state is not None and (state.zero or state.exact)
 
 
 def _end(proved: Proved) -> Where | None:

@@ -134,6 +134,50 @@ def _concatenated(case: Case) -> list[State]:
     return [State(case.wholes[0], dims, rest[0].parts, rest[0].factor, uniform - {along})]
 
 
+def _stacked(case: Case) -> list[State]:
+    case.agree("axis")
+    axis = case.params["axis"]
+    whole = tuple(size for dim, size in enumerate(case.wholes[0]) if dim != axis)
+    local = tuple(size for dim, size in enumerate(case.results[0]) if dim != axis)
+    found, dims, uniform = unified(replace_results(case, local, whole))
+    rest = [state for state in found if not state.zero]
+    if len({(state.parts, state.factor) for state in rest}) > 1:
+        raise Unknown("a partial result and a complete value are stacked")
+    if rest and rest[0].monoid not in (None, "sum") and len(rest) < len(found):
+        raise Unknown("a partial result that is no sum")
+    dims = (*dims[:axis], (), *dims[axis:])
+    shifted = frozenset(dim + (dim >= axis) for dim in uniform)
+    if not rest:
+        return [State(case.wholes[0], dims, uniform=shifted, zero=True)]
+    return [State(case.wholes[0], dims, rest[0].parts, rest[0].factor, shifted)]
+
+
+def replace_results(case: Case, local: Shape, whole: Shape) -> Case:
+    """The same operands, as if for results of another shape."""
+    return replace(case, results=[local], wholes=[whole])
+
+
+def _unstacked(case: Case) -> list[State]:
+    case.agree("axis")
+    (state,) = case.states
+    axis = case.params["axis"]
+    if state.dims[axis] or case.shapes[0][axis] != state.whole[axis]:
+        raise Unknown("a sharded dimension is taken apart")
+    dims = (*state.dims[:axis], *state.dims[axis + 1 :])
+    uniform = frozenset(dim - (dim > axis) for dim in state.uniform if dim != axis)
+    return [replace(state, whole=whole, dims=dims, uniform=uniform) for whole in case.wholes]
+
+
+def _tiled(case: Case) -> list[State]:
+    (state,) = case.states
+    for dim, (here, there) in enumerate(zip(case.params["reps"], case.one["reps"], strict=True)):
+        if here == there == 1 or dim in state.uniform and not state.dims[dim]:
+            continue
+        if here != there or state.dims[dim] or case.shapes[0][dim] != state.whole[dim]:
+            raise Unknown("a sharded dimension is repeated")
+    return [replace(state, whole=case.wholes[0])]
+
+
 def _sliced(case: Case) -> list[State]:
     (state,) = case.states
     starts = case.params["start_indices"], case.one["start_indices"]
@@ -200,6 +244,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshaped),
     "concatenate": _concatenated,
     "slice": _sliced,
+    "stack": _stacked,
+    "unstack": _unstacked,
+    "tile": _tiled,
     "pad": _padded,
     "rev": _reversed,
     "split": _split,
