@@ -190,6 +190,7 @@ if TYPE_CHECKING:
     from shardtypes.spec import ShapeSpec as ShapeSpec
     from shardtypes.stacked import Array as Array
     from shardtypes.switches import enabled as enabled
+    from shardtypes.proving import prove as prove
     from shardtypes.tracing import trace as trace
     from shardtypes.typeguard_plugin import register_with_typeguard as register_with_typeguard
 
@@ -264,6 +265,7 @@ _HOMES = {
     "pytree_dataclass": "pytrees",
     "register_with_typeguard": "typeguard_plugin",
     "shard": "placement",
+    "prove": "proving",
     "trace": "tracing",
     "typechecked": "checked",
     "typed_shard_map": "mapped",

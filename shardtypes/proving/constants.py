@@ -14,7 +14,7 @@ from shardtypes.proving.evaluation import Held
 from shardtypes.proving.observed import joined
 from shardtypes.proving.state import State, Unknown
 
-MOST = 1 << 20
+MOST = 1 << 16
 """Entries of a value that is still computed, over all devices."""
 
 _LARGEST = 10_000

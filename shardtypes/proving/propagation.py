@@ -90,6 +90,7 @@ class _OneDevice:
         self.program = program
         self.alias: dict[Name, Operand] = {}
         self.values: dict[Name, Any] = {}
+        self.repeated: dict[Name, Any] = {}
         self.by_operands: dict[Any, list[Step]] = {}
         for step in program.steps:
             if _is_identity(step):
@@ -118,7 +119,11 @@ class _OneDevice:
 
     def _compute(self, step: Step) -> None:
         given = [self.value(self.resolved(operand)) for operand in step.operands]
-        if any(value is None for value in given) or not _is_small(step, self.program, 1):
+        if any(value is None for value in given):
+            return
+        if not _is_small(step, self.program, 1):
+            if step.primitive == "broadcast_in_dim" and np.size(given[0]) == 1:
+                self.repeated[step.results[0]] = given[0]
             return
         try:
             found = one_step(step, [Held(value) for value in given], self.program)
@@ -172,6 +177,7 @@ class _Propagation:
     ) -> None:
         self.sizes, self.mapped, self.mapped_axes, self.pairs = sizes, mapped, mapped_axes, pairs
         self.computed: dict[Name, Held] = {}
+        self.repeated: dict[Name, Held] = {}
         self.returned: dict[Name, State] = {}
         self.kept: dict[Name, _Kept] = {}
         self.passed: dict[Name, Name] = {}
@@ -286,6 +292,8 @@ class _Propagation:
             given.append(held)
         own = step.primitive == "axis_index" or any(held.axes for held in given)
         if not _is_small(step, many, math.prod(self.sizes.values()) if own else 1):
+            if step.primitive == "broadcast_in_dim" and _shape(step.operands[0], many) == ():
+                self.repeated[step.results[0]] = given[0]
             return
         try:
             found = one_step(step, given, many)
@@ -369,7 +377,12 @@ class _Propagation:
         name = operand if isinstance(operand, int) else None
         symbol = self.symbols.get(operand) if isinstance(operand, int) and facts[operand].partner == other else None
         held = Held(constant(operand)) if isinstance(operand, Constant) else self.computed.get(operand)
-        own, number = self._own(held), _number(single.value(other))
+        value = single.value(other)
+        if held is None and name in self.repeated:
+            held = self.repeated[name]
+        if value is None and isinstance(other, int):
+            value = single.repeated.get(other)
+        own, number = self._own(held), _number(value)
         root = self._origin(operand) if name is not None else None
         return lookups.Operand(root, state, symbol, own, number, shape)
 

@@ -154,6 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         counts["wrong"] += len(wrong)
         for text in wrong[:3]:
             print(f"WRONG: {text}\n  {program}", flush=True)
+        if counts["programs"] % 50 == 0:
+            jax.clear_caches()  # each program is another; they would pile up
+            print(f"{counts}, {time.perf_counter() - start:.0f} s", flush=True)
         if options.devices and seed % options.devices == 0:
             counts["devices"] += 1
             off = wrong_numbers(program, many, seed)
