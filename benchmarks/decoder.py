@@ -116,7 +116,9 @@ def local_loss(params: dict[str, Any], tokens: jax.Array, targets: jax.Array, un
     return (jnp.log(total) + peak - picked).mean()
 
 
-def train_step(layers: int = LAYERS, unrolled: bool = False, d: int = 4, t: int = 4) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+def train_step(
+    layers: int = LAYERS, unrolled: bool = False, d: int = 4, t: int = 4
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """The step, its arguments, and nothing more: it holds its mesh."""
     mesh = AbstractMesh((d, t), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
 

@@ -1,7 +1,7 @@
 """``python -m benchmarks.proofs [NAME…]``: what ``shardtypes.prove`` says of the whole programs and their mistakes.
 
-The steps of each program of ``benchmarks.whole_programs`` are proved as they are and with each mistake that its recorded
-outcome says is wrong on eight devices alone. No devices are needed. ``--decoder`` proves a decoder of 126 layers with
+The steps of each program of ``benchmarks.whole_programs`` are proved as they are and with each mistake that its
+recorded outcome says is wrong on eight devices alone. No devices are needed. ``--decoder`` proves a decoder of 126 layers with
 tensor, sequence and data parallel collectives by hand, at full size.
 """
 
@@ -53,12 +53,18 @@ class Answer:
 
 
 def _mesh(**sizes: int) -> Any:
-    return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes))
+    return jax.sharding.AbstractMesh(
+        tuple(sizes.values()), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes)
+    )
 
 
 def _megatron_sp(module: Any) -> Iterator[Question]:
     h = module.Hparams()
-    yield module.train_step, (module.init(h, jax.random.key(0)), *module.make_batch(h)), {"mesh": _mesh(d=2, t=4), "lr": h.lr}
+    yield (
+        module.train_step,
+        (module.init(h, jax.random.key(0)), *module.make_batch(h)),
+        {"mesh": _mesh(d=2, t=4), "lr": h.lr},
+    )
 
 
 def _megatron_fg(module: Any) -> Iterator[Question]:
@@ -125,7 +131,7 @@ _QUESTIONS = {
     "resnet_pmap": _resnet_pmap,
     "switch_moe": _switch_moe,
 }
-"""The programs that map over a mesh by hand; in the others the compiler does, and a mistake is one on one device too."""
+"""The programs that map over a mesh by hand; in the others a mistake is one on one device too."""
 
 
 def answer(program: Program, change: str, source: str, folder: Path) -> Answer:
@@ -194,7 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 found = answer(program, change.name, changed, Path(folder))
                 wrong.append((found, caught(program, changed, found)))
                 _show(found, wrong[-1][1], options.full)
-    print(f"right programs: {len(right)}, proved {sum(a.proved for a in right)}, refuted {sum(a.refuted for a in right)}")
+    print(
+        f"right programs: {len(right)}, proved {sum(a.proved for a in right)}, refuted {sum(a.refuted for a in right)}"
+    )
     counts = (
         f"refuted {sum(a.refuted for a, _ in wrong)}, in the changed statement {sum(c.place for _, c in wrong)}, "
         f"near it or naming it {sum(c.near for _, c in wrong)}, proved {sum(a.proved for a, _ in wrong)}"
@@ -206,11 +214,15 @@ def _show(found: Answer, where: Catch | None, full: bool) -> None:
     heads = {True: "proved", False: "refuted", None: "could not tell"}
     said = ", ".join(heads[proof.ok] for proof in found.proofs) or found.raised
     near = "" if where is None else " in place" if where.place else " near" if where.near else " elsewhere"
-    print(f"{found.program} {found.change or 'as it is'}: {said}{near if found.refuted else ''} ({found.seconds:.0f} s)")
+    print(
+        f"{found.program} {found.change or 'as it is'}: {said}{near if found.refuted else ''} ({found.seconds:.0f} s)"
+    )
     if full:
         print("\n".join(str(proof) for proof in found.proofs), flush=True)
     else:
-        print("\n".join(f"    {proof.culprit}" if proof.ok is False else f"    {proof.reason}" for proof in found.proofs))
+        print(
+            "\n".join(f"    {proof.culprit}" if proof.ok is False else f"    {proof.reason}" for proof in found.proofs)
+        )
     sys.stdout.flush()
 
 

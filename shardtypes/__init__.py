@@ -183,6 +183,7 @@ if TYPE_CHECKING:
         make_shardings as make_shardings,
     )
     from shardtypes.placement import shard as shard
+    from shardtypes.proving import prove as prove
     from shardtypes.pytrees import pytree_dataclass as pytree_dataclass
     from shardtypes.scopes import Scope as Scope
     from shardtypes.scopes import scope as scope
@@ -190,7 +191,6 @@ if TYPE_CHECKING:
     from shardtypes.spec import ShapeSpec as ShapeSpec
     from shardtypes.stacked import Array as Array
     from shardtypes.switches import enabled as enabled
-    from shardtypes.proving import prove as prove
     from shardtypes.tracing import trace as trace
     from shardtypes.typeguard_plugin import register_with_typeguard as register_with_typeguard
 

@@ -51,7 +51,7 @@ class Layout:
 
 
 def layouts(program: Program, examples: Sequence[Any], mapped: frozenset[str]) -> list[Layout]:
-    """Of each argument: those that ``pmap`` or ``vmap`` takes apart are copies where they are equal, shards otherwise."""
+    """Of each argument: those that ``pmap`` or ``vmap`` takes apart are copies if they are equal, shards otherwise."""
     found = [Layout()] * len(examples)
     places = {name: number for number, name in enumerate(program.inputs)}
     for step in program.taken_apart:
@@ -80,7 +80,7 @@ def _how(example: Any, dim: int) -> str:
 
 def is_key(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
-    return dtype is not None and bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+    return dtype is not None and bool(jnp.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 def draws(examples: Sequence[Any], count: int) -> list[list[Any]]:

@@ -1,7 +1,7 @@
 """The common primitives on NumPy arrays with leading dimensions for devices: nothing is compiled for them.
 
-A rule gets the operands, each with as many leading dimensions as there are axes (of size one where it does not depend on
-an axis), the primitive's parameters, the number of these dimensions and JAX's types of the results. What has no rule
+A rule gets the operands, each with as many leading dimensions as there are axes (of size one where it does not depend
+on an axis), the primitive's parameters, the number of these dimensions and JAX's types of the results. What has no rule
 here is asked of JAX.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
+from scipy import special  # type: ignore[import-untyped] # comes with JAX; its stubs are a package of their own
 
 Host = Any
 Rule = Callable[[list[Host], dict[str, Any], int, Sequence[Any]], list[Host]]
@@ -27,7 +27,9 @@ def _stretched(arrays: list[Host], lead: int) -> list[Host]:
     """Scalars beside arrays get their rank."""
     rank = max(array.ndim for array in arrays)
     return [
-        array if array.ndim == rank else array.reshape(array.shape[:lead] + (1,) * (rank - array.ndim) + array.shape[lead:])
+        array
+        if array.ndim == rank
+        else array.reshape(array.shape[:lead] + (1,) * (rank - array.ndim) + array.shape[lead:])
         for array in arrays
     ]
 
@@ -211,6 +213,7 @@ QUICK: dict[str, Rule] = {
     "exp": _entrywise(np.exp),
     "exp2": _entrywise(np.exp2),
     "log": _entrywise(np.log),
+    "log2": _entrywise(np.log2),
     "log1p": _entrywise(np.log1p),
     "expm1": _entrywise(np.expm1),
     "sin": _entrywise(np.sin),
@@ -228,6 +231,7 @@ QUICK: dict[str, Rule] = {
     "cbrt": _entrywise(np.cbrt),
     "rsqrt": _entrywise(lambda x: 1 / np.sqrt(x)),
     "square": _entrywise(np.square),
+    "one_minus_square": _entrywise(lambda x: 1 - x * x),
     "abs": _entrywise(np.abs),
     "sign": _entrywise(_unary_sign),
     "floor": _entrywise(np.floor),
@@ -274,7 +278,7 @@ QUICK: dict[str, Rule] = {
     "unstack": _unstack,
     "tile": _tile,
     "split": _split,
-    "rev": lambda arrays, params, lead, types: [np.flip(arrays[0], [dim + lead for dim in params["dimensions"]])],
+    "rev": lambda arrays, params, lead, types: [np.flip(arrays[0], tuple(dim + lead for dim in params["dimensions"]))],
     "iota": _iota,
     "dot_general": _dot,
 }

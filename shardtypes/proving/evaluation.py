@@ -47,7 +47,9 @@ class Held:
         return int(self.array.ndim) - len(self.axes)
 
 
-def evaluate(program: Program, given: Sequence[Any], keep: Collection[Name] | None = None) -> tuple[list[Held], Recorded]:
+def evaluate(
+    program: Program, given: Sequence[Any], keep: Collection[Name] | None = None
+) -> tuple[list[Held], Recorded]:
     """The results for these arguments, and the intermediate values of these names, or all.
 
     Those of a loop have one more dimension before their own, for its rounds; those of ``while`` loops and of branches
@@ -81,7 +83,7 @@ def _wide_type(dtype: Any) -> Any:
 
 
 def _is_key(value: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
+    return bool(jnp.issubdtype(value.dtype, jax.dtypes.prng_key))
 
 
 class _Run:
@@ -113,10 +115,12 @@ class _Run:
         if rule is not None:
             return rule(step, operands)
         if step.primitive in _LOOPS:
-            return getattr(self, f"_{step.primitive}")(step, operands)
+            loop: Callable[[Step, list[Held]], list[Held]] = getattr(self, f"_{step.primitive}")
+            return loop(step, operands)
         types = [program.types[name] for name in step.results]
         narrow = [
-            operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype for operand in step.operands
+            operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+            for operand in step.operands
         ]
         return _ordinary(step, operands, narrow, types)
 
@@ -299,7 +303,7 @@ def _wider(closed: Any) -> Any:
     return jax.make_jaxpr(jex.jaxpr_as_fun(closed))(*zeros)
 
 
-# --- collectives and what maps over a mesh -----------------------------------------------------------------------------
+# --- collectives and what maps over a mesh ----------------------------------------------------------------------
 
 
 def _names(step: Step) -> tuple[str, ...]:
@@ -333,9 +337,7 @@ def _back(array: Any, step: Step, rest: tuple[str, ...]) -> Held:
     return Held(np.moveaxis(whole, [present.index(axis) for axis in wanted], range(len(wanted))), wanted)
 
 
-def _by_group(
-    step: Step, operands: list[Held], combine: Callable[[Any], Any], alike: bool = True
-) -> list[Held]:
+def _by_group(step: Step, operands: list[Held], combine: Callable[[Any], Any], alike: bool = True) -> list[Held]:
     """``combine`` takes what the devices of a group hold in a leading dimension; what it gives is all of theirs, or has
     a leading dimension for them."""
     results = []
@@ -435,7 +437,9 @@ def _shard(step: Step, operands: list[Held]) -> list[Held]:
     for dim, names in enumerate(step.params["dims"]):
         for name in names:
             at = len(axes) + dim
-            array = array.reshape(*array.shape[:at], sizes[name], array.shape[at] // sizes[name], *array.shape[at + 1 :])
+            array = array.reshape(
+                *array.shape[:at], sizes[name], array.shape[at] // sizes[name], *array.shape[at + 1 :]
+            )
             array = np.moveaxis(array, at, len(axes))
             axes.append(name)
     order = tuple(axis for axis in step.axes if axis in axes)
@@ -459,7 +463,9 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
             array = np.moveaxis(array, at, len(axes) - 1 + dim)
             axes.remove(name)
             place = len(axes) + dim
-            array = array.reshape(*array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :])
+            array = array.reshape(
+                *array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :]
+            )
     return [Held(array, tuple(axes))]
 
 

@@ -202,7 +202,9 @@ def _clamped(site: Site) -> Symbol:
     return _clipped(_rooted(value, low.own), low.own, high.own, low.one, high.one)
 
 
-def _clipped(value: Shifted, low: Own | None, high: Own | None, one_low: int | None = None, one_high: int | None = None) -> Symbol:
+def _clipped(
+    value: Shifted, low: Own | None, high: Own | None, one_low: int | None = None, one_high: int | None = None
+) -> Symbol:
     valid, least = value.valid, value.least
     if low is not None:
         single = one_low if one_low is not None else int(np.max(low))
@@ -236,17 +238,27 @@ def _selected(site: Site) -> Symbol | State:
         raise Unknown("what is masked out is not zero")
     if isinstance(on.symbol, Rows):
         return _complete(site, mask, on.symbol)
-    if on.state is not None and on.state.exact and mask.view == _leading(mask.view) and len(mask.view) == len(site.shape):
+    if (
+        on.state is not None
+        and on.state.exact
+        and mask.view == _leading(mask.view)
+        and len(mask.view) == len(site.shape)
+    ):
         return Masked(mask.root, mask.state, mask.shape, mask.view, mask.where, _beside(mask, on.state, site))
     raise Unknown("no lookup")
 
 
 def _beside(mask: Mask, value: State, site: Site) -> State:
     """A value that is constant along a dimension is any shard of it: that of the mask."""
-    dims = list(value.dims) if value.rank else [()] * len(site.shape)
+    dims: list[tuple[str, ...]] = list(value.dims) if value.rank else [()] * len(site.shape)
     for dim, source in enumerate(mask.view):
         axes = () if source is None else mask.state.dims[source]
-        if axes and not dims[dim] and (not value.rank or dim in value.uniform) and not set(axes) & (value.axes | value.over):
+        if (
+            axes
+            and not dims[dim]
+            and (not value.rank or dim in value.uniform)
+            and not set(axes) & (value.axes | value.over)
+        ):
             dims[dim] = axes
     return State(site.whole, tuple(dims), value.parts, value.factor)
 
@@ -262,7 +274,7 @@ def _masked_index(mask: Mask, value: Shifted, off: Operand) -> Symbol:
         raise Unknown("a mask of other indices")
     valid = mask.where.meet(value.valid)
     inside = int(np.min(np.where(mask.where.low > -_FAR, mask.where.low + value.by, -_FAR)))
-    least = min(inside, mask.where.one[0] + value.one, int(np.min(off.own)), off.one or 0)
+    least = min(inside, mask.where.one[0] + value.one, int(np.min(np.asarray(off.own))), off.one or 0)
     return replace(value, valid=valid, least=least)
 
 
@@ -456,9 +468,7 @@ def _added_at(site: Site) -> State:
 def _owners(index: Shifted, site: Site, dim: int) -> tuple[str, ...]:
     """The axes that share the rows, by the offsets."""
     order = list(site.sizes)
-    axes = tuple(
-        axis for number, axis in enumerate(order) if np.any(index.by != np.take(index.by, [0], axis=number))
-    )
+    axes = tuple(axis for number, axis in enumerate(order) if np.any(index.by != np.take(index.by, [0], axis=number)))
     if not axes:
         raise Unknown("an offset that does not depend on the device")
     return axes

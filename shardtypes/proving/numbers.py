@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from shardtypes.proving.evaluation import Held, Recorded, evaluate
+from shardtypes.proving.evaluation import Held, evaluate
 from shardtypes.proving.observed import Host
 from shardtypes.proving.program import Name, Program
 
@@ -57,7 +57,7 @@ def run(program: Program, draws: Sequence[Sequence[Any]], keep: Collection[Name]
 
 def _double(value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
-    if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return value
     return np.asarray(value)
 
@@ -70,7 +70,7 @@ def _stacked(seen: Sequence[Held]) -> Values:
 
 
 def _plain(array: Any) -> Host:
-    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         data = np.asarray(jax.random.key_data(array)).astype(np.int64)
         # The last dimension is of the key itself: folded into one number, so that ranks are those of the program.
         return np.asarray(np.tensordot(data, np.array([1 << 20, 1, 7, 3][: data.shape[-1]], np.int64), axes=1))
@@ -80,5 +80,3 @@ def _plain(array: Any) -> Host:
 def without_axes(values: Values) -> Host:
     """What one device holds, whose axes have size one."""
     return values.array.reshape(values.array.shape[len(values.axes) :])
-
-

@@ -131,17 +131,17 @@ def _tried(
 ) -> Related | None:
     dims, how = guess
     left, array = list(axes), held
-    monoid = next(iter(how.values()), None)
+    monoid: Any = next(iter(how.values()), None)
     if monoid == "held":
         return _one_holder(held, axes, whole, guess, before, factors)
     for axis in how:
         at = left.index(axis)
-        array = _COMBINED[monoid](array, at)  # type: ignore[index]
+        array = _COMBINED[monoid](array, at)
         left.remove(axis)
     factor = _compared(joined(array, left, dims, before), whole, factors)
     if factor is None:
         return None
-    return related(dims, {axis: monoid for axis in how}, factor)  # type: ignore[misc]
+    return related(dims, dict.fromkeys(how, monoid), factor)
 
 
 def joined(array: Host, left: list[str], dims: Mapping[int, tuple[str, ...]], before: int) -> Host:
@@ -153,7 +153,9 @@ def joined(array: Host, left: list[str], dims: Mapping[int, tuple[str, ...]], be
             place = len(left) - 1 + before + dim
             array = np.moveaxis(array, at, place)
             left.remove(name)
-            array = array.reshape(*array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :])
+            array = array.reshape(
+                *array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :]
+            )
     return array
 
 

@@ -1,7 +1,7 @@
 """A jaxpr as the prover reads it: calls within it are written out, so that one flat list of steps is left.
 
-``jit``, rematerialisation and functions with rules of their own for derivatives are their bodies. ``shard_map`` is a step
-``shard`` for each argument, its body, and a step ``unshard`` for each result. Loops and branches keep programs of
+``jit``, rematerialisation and functions with rules of their own for derivatives are their bodies. ``shard_map`` is a
+step ``shard`` for each argument, its body, and a step ``unshard`` for each result. Loops and branches keep programs of
 their own.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
@@ -128,8 +129,7 @@ class _Reader:
             operands = [operand(atom) for atom in eqn.invars]
             more, results = self._equation(eqn, operands, manual)
             steps += more
-            for var, result in zip(eqn.outvars, results, strict=True):
-                known[var] = result
+            known.update(zip(eqn.outvars, results, strict=True))
         return steps, [operand(atom) for atom in jaxpr.outvars]
 
     def _equation(
@@ -220,4 +220,4 @@ def shape_of(program: Program, operand: Operand) -> tuple[int, ...]:
 
 
 def _is_key(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

@@ -7,32 +7,32 @@ programs happen to be written down.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 
 from shardtypes.proving import constants, lookups
 from shardtypes.proving.alignment import Pairs, aligned
-from shardtypes.proving.evaluation import UNCHANGED, Held, Unevaluated, constant, one_step
+from shardtypes.proving.evaluation import Held, Unevaluated, constant, one_step
+from shardtypes.proving.one_device import CONSTANT, OneDevice, is_identity, is_key, is_small, name_of, number_in
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.rules import RULES, Case
 from shardtypes.proving.rules.case import exact
-from shardtypes.proving.state import State, Unknown, checked, joined, same
+from shardtypes.proving.state import State, Unknown, checked, either, row, same, stacked
 
-_ALIASES = {"psum_invariant": "psum", "all_gather_invariant": "all_gather"}
 _MOST_ROUNDS = 8
 
 
 @dataclass
 class Proved:
-    """``outputs`` are the states of the results, None where nothing is known; ``why`` says of steps where knowledge ends
-    what is missing. ``known`` of ``all`` operations have a result of which the relation is known: ``claims`` has it of each
-    value, with the value of one device that it is a relation to."""
+    """``outputs`` are the states of the results, None where nothing is known; ``ends`` says of operations where
+    knowledge ends what is missing. ``known`` of ``all`` operations have a result of which the relation is known: ``claims``
+    has it of each value, with the value of one device that it is a relation to."""
 
     outputs: list[State | None]
     known: int
@@ -53,8 +53,8 @@ def propagated(
     mapped: Mapping[Name, State | None] | None = None,
     mapped_axes: frozenset[str] = frozenset(),
 ) -> Proved:
-    """Follow the arguments, which are related as ``given``, to the results. ``mapped`` are values that ``pmap`` hands to
-    its devices along ``mapped_axes``, with their states; of what these return it is the state on the devices."""
+    """Follow the arguments, which are related as ``given``, to the results. ``mapped`` are values that ``pmap`` hands
+    to its devices along ``mapped_axes``, with their states; of what these return it is the state on the devices."""
     pairs, _ = aligned(many, one)
     run = _Propagation(sizes, mapped or {}, mapped_axes, pairs)
     outputs = run.program(many, one, [_Fact(state, name) for state, name in zip(given, one.inputs, strict=True)])
@@ -83,94 +83,6 @@ class _Kept:
     one: Name
 
 
-class _OneDevice:
-    """The program on one device: its operations by what they are of, and its constants."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.alias: dict[Name, Operand] = {}
-        self.values: dict[Name, Any] = {}
-        self.repeated: dict[Name, Any] = {}
-        self.by_operands: dict[Any, list[Step]] = {}
-        for step in program.steps:
-            if _is_identity(step):
-                for name, operand in zip(step.results, step.operands, strict=True):
-                    self.alias[name] = self.resolved(operand)
-                continue
-            operands = [self.resolved(operand) for operand in step.operands]
-            keys = {tuple(map(self._key, operands)), tuple(_literal_key(operand) for operand in operands)}
-            for key in keys:
-                self.by_operands.setdefault((_name(step), key), []).append(step)
-            self._compute(step)
-
-    def _key(self, operand: Operand) -> Any:
-        return _CONSTANT if isinstance(operand, Constant) or operand in self.values else operand
-
-    def resolved(self, operand: Operand) -> Operand:
-        return self.alias.get(operand, operand) if isinstance(operand, int) else operand
-
-    def value(self, operand: Operand | None) -> Any:
-        """The value of a constant; None of anything else."""
-        if operand is None:
-            return None
-        if isinstance(operand, Constant):
-            return constant(operand)
-        return self.values.get(operand)
-
-    def _compute(self, step: Step) -> None:
-        given = [self.value(self.resolved(operand)) for operand in step.operands]
-        if any(value is None for value in given):
-            return
-        if not _is_small(step, self.program, 1):
-            if step.primitive == "broadcast_in_dim" and np.size(given[0]) == 1:
-                self.repeated[step.results[0]] = given[0]
-            return
-        try:
-            found = one_step(step, [Held(value) for value in given], self.program)
-        except Unevaluated:
-            return
-        for name, held in zip(step.results, found, strict=True):
-            self.values[name] = np.asarray(held.array).reshape(self.program.types[name].shape)
-
-
-def _number(value: Any) -> int | None:
-    """The integer that an array holds everywhere; None if it does not."""
-    if value is None or np.asarray(value).dtype.kind not in "iu":
-        return None
-    flat = np.asarray(value).ravel()
-    return int(flat[0]) if flat.size and np.all(flat == flat[0]) else None
-
-
-def _is_identity(step: Step) -> bool:
-    return step.primitive in UNCHANGED and len(step.operands) == len(step.results)
-
-
-def _name(step: Step) -> str:
-    return _ALIASES.get(step.primitive, step.primitive)
-
-
-_CONSTANT = "constant"
-
-
-def _literal_key(operand: Operand) -> Any:
-    return _CONSTANT if isinstance(operand, Constant) else operand
-
-
-def _is_small(step: Step, program: Program, devices: int) -> bool:
-    if step.inside or step.primitive in ("shard", "unshard"):
-        return False
-    entries = sum(math.prod(getattr(program.types[name], "shape", ())) for name in step.results)
-    return entries * devices <= constants.MOST and step.primitive in _COMPUTED
-
-
-_COMPUTED = frozenset(
-    """iota axis_index add sub mul div rem neg sign max min pow integer_pow exp exp2 log log1p sqrt rsqrt square abs sin
-    cos tanh floor ceil round eq ne lt le gt ge and or not xor select_n convert_element_type broadcast_in_dim reshape
-    squeeze expand_dims transpose concatenate slice clamp reduce_max reduce_min reduce_sum reduce_and reduce_or cumsum
-    rev psum""".split()
-)
-
-
 class _Propagation:
     def __init__(
         self, sizes: Mapping[str, int], mapped: Mapping[Name, State | None], mapped_axes: frozenset[str], pairs: Pairs
@@ -191,14 +103,16 @@ class _Propagation:
         facts, single = self._facts(many, one, given)
         return self._outputs(many, one, facts, single)
 
-    def _outputs(self, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice) -> list[State | None]:
+    def _outputs(self, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> list[State | None]:
         found = []
         for output, other in zip(many.outputs, one.outputs, strict=False):
             fact = self._fact(output, single.resolved(other), facts, single)
             found.append(fact)
         return found
 
-    def _fact(self, operand: Operand, other: Operand | None, facts: dict[Name, _Fact], single: _OneDevice) -> State | None:
+    def _fact(
+        self, operand: Operand, other: Operand | None, facts: dict[Name, _Fact], single: OneDevice
+    ) -> State | None:
         """What is known of an operand, if it is this one on one device."""
         if isinstance(operand, Constant):
             return self._constant(Held(constant(operand)), single.value(other), operand.dtype)
@@ -211,22 +125,22 @@ class _Propagation:
         return None
 
     def _constant(self, held: Held, whole: Any, dtype: Any) -> State | None:
-        if whole is None or _is_key(held.array) or _is_key(whole):
+        if whole is None or is_key(held.array) or is_key(whole):
             return None
         try:
             return constants.state_of(held, whole, _rounding(dtype), self.sizes)
         except Unknown:
             return None
 
-    def _facts(self, many: Program, one: Program, given: Sequence[_Fact]) -> tuple[dict[Name, _Fact], _OneDevice]:
-        single = _OneDevice(one)
+    def _facts(self, many: Program, one: Program, given: Sequence[_Fact]) -> tuple[dict[Name, _Fact], OneDevice]:
+        single = OneDevice(one)
         facts: dict[Name, _Fact] = dict(zip(many.inputs, given, strict=True))
         for step in many.steps:
             self._step(step, many, one, facts, single)
         return facts, single
 
-    def _step(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice) -> None:
-        if _is_identity(step):
+    def _step(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> None:
+        if is_identity(step):
             for name, operand in zip(step.results, step.operands, strict=True):
                 self._pass_on(name, operand, facts, single)
             return
@@ -247,7 +161,9 @@ class _Propagation:
                 self.known += 1  # a number of the device's own
             elif self._operands_known(step, facts):
                 self.ends.append((step, str(error)))
-            partners: Sequence[Name | None] = [self.kept[name].one if name in self.kept else None for name in step.results]
+            partners: Sequence[Name | None] = [
+                self.kept[name].one if name in self.kept else None for name in step.results
+            ]
         else:
             partners = other.results
             self.known += 1
@@ -265,7 +181,7 @@ class _Propagation:
             operand = self.passed[operand]
         return operand if isinstance(operand, int) else -1
 
-    def _pass_on(self, name: Name, operand: Operand, facts: dict[Name, _Fact], single: _OneDevice) -> None:
+    def _pass_on(self, name: Name, operand: Operand, facts: dict[Name, _Fact], single: OneDevice) -> None:
         if isinstance(operand, Constant):
             self.computed[name] = Held(constant(operand))
             facts[name] = _Fact(None, None)
@@ -287,11 +203,11 @@ class _Propagation:
         given = []
         for operand in step.operands:
             held = Held(constant(operand)) if isinstance(operand, Constant) else self.computed.get(operand)
-            if held is None or _is_key(held.array):
+            if held is None or is_key(held.array):
                 return
             given.append(held)
         own = step.primitive == "axis_index" or any(held.axes for held in given)
-        if not _is_small(step, many, math.prod(self.sizes.values()) if own else 1):
+        if not is_small(step, many, math.prod(self.sizes.values()) if own else 1):
             if step.primitive == "broadcast_in_dim" and _shape(step.operands[0], many) == ():
                 self.repeated[step.results[0]] = given[0]
             return
@@ -301,15 +217,15 @@ class _Propagation:
             return
         self.computed |= dict(zip(step.results, found, strict=True))
 
-    def _other(self, step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> Step:
+    def _other(self, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> Step:
         """The same operation on one device. Raises ``Unknown``."""
-        written = [_CONSTANT if isinstance(one, Constant) else facts[one].partner for one in step.operands]
+        written = [CONSTANT if isinstance(one, Constant) else facts[one].partner for one in step.operands]
         partners = [
-            _CONSTANT if isinstance(one, int) and one in self.computed else partner
+            CONSTANT if isinstance(one, int) and one in self.computed else partner
             for one, partner in zip(step.operands, written, strict=True)
         ]
         for pattern in dict.fromkeys((tuple(partners), tuple(written))):
-            candidates = [one for one in single.by_operands.get((_name(step), pattern), ()) if _alike(one, step)]
+            candidates = [one for one in single.by_operands.get((name_of(step), pattern), ()) if _alike(one, step)]
             found = self._best(candidates, step, facts, single)
             if found is not None:
                 return found
@@ -317,7 +233,7 @@ class _Propagation:
             raise Unknown("nothing is known of an operand")
         raise Unknown("one device does not do this")
 
-    def _look_up(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice) -> bool:
+    def _look_up(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> bool:
         """An operation on indices of a sharded table."""
         if len(step.results) != 1 or not step.manual or step.inside:
             return False
@@ -345,7 +261,7 @@ class _Propagation:
         self._claim(name, facts[name])
         return True
 
-    def _carry(self, step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> bool:
+    def _carry(self, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> bool:
         """An index or a mask that devices keep for a gradient, and take back."""
         (operand,), (name,) = step.operands, step.results
         origin = self._origin(operand)
@@ -370,7 +286,7 @@ class _Propagation:
         return True
 
     def _looked_at(
-        self, operand: Operand, other: Operand, many: Program, facts: dict[Name, _Fact], single: _OneDevice
+        self, operand: Operand, other: Operand, many: Program, facts: dict[Name, _Fact], single: OneDevice
     ) -> lookups.Operand:
         shape = _shape(operand, many)
         state = self._fact(operand, other, facts, single)
@@ -382,7 +298,7 @@ class _Propagation:
             held = self.repeated[name]
         if value is None and isinstance(other, int):
             value = single.repeated.get(other)
-        own, number = self._own(held), _number(value)
+        own, number = self._own(held), number_in(value)
         root = self._origin(operand) if name is not None else None
         return lookups.Operand(root, state, symbol, own, number, shape)
 
@@ -400,7 +316,7 @@ class _Propagation:
         shape = [size if axis in axes else 1 for axis, size in self.sizes.items()]
         return np.broadcast_to(numbers.reshape(shape), tuple(self.sizes.values()))
 
-    def _alone(self, step: Step, many: Program, facts: dict[Name, _Fact], single: _OneDevice) -> bool:
+    def _alone(self, step: Step, many: Program, facts: dict[Name, _Fact], single: OneDevice) -> bool:
         """An operation that changes nothing on one device, and which JAX leaves out there."""
         if step.primitive not in _LEFT_OUT or len(step.results) != 1 or isinstance(step.operands[0], Constant):
             return False
@@ -419,7 +335,16 @@ class _Propagation:
                 state = _scaled(state, step)
             else:
                 shapes = [tuple(many.types[step.results[0]].shape)]
-                case = Case(step.primitive, params, params, [state], [_shape(step.operands[0], many)], shapes, [state.whole], self.sizes)
+                case = Case(
+                    step.primitive,
+                    params,
+                    params,
+                    [state],
+                    [_shape(step.operands[0], many)],
+                    shapes,
+                    [state.whole],
+                    self.sizes,
+                )
                 (state,) = RULES[step.primitive](case)
             state = checked(state, tuple(many.types[step.results[0]].shape), self.sizes)
         except Unknown:
@@ -428,7 +353,7 @@ class _Propagation:
         self._claim(step.results[0], facts[step.results[0]])
         return True
 
-    def _best(self, candidates: list[Step], step: Step, facts: dict[Name, _Fact], single: _OneDevice) -> Step | None:
+    def _best(self, candidates: list[Step], step: Step, facts: dict[Name, _Fact], single: OneDevice) -> Step | None:
         if len(candidates) < 2:
             return candidates[0] if candidates else None
         beside = self.pairs.get(step.results[0])
@@ -442,24 +367,28 @@ class _Propagation:
         return None
 
     def _states(
-        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice
+        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
     ) -> Sequence[State | None]:
         operands = [single.resolved(operand) for operand in other.operands]
         if step.primitive == "shard":
             return [self._shard(step, other, many, one, facts, single)]
-        found = [self._computed_state(name, partner, single) for name, partner in zip(step.results, other.results, strict=True)]
+        found = [
+            self._computed_state(name, partner, single)
+            for name, partner in zip(step.results, other.results, strict=True)
+        ]
         if all(state is not None for state in found):
             return found
         states = [self._fact(a, b, facts, single) for a, b in zip(step.operands, operands, strict=True)]
         if step.primitive in ("scan", "while", "cond"):
-            return getattr(self, f"_{step.primitive}")(step, other, states)
+            loop: Callable[..., list[State | None]] = getattr(self, f"_{step.primitive}")
+            return loop(step, other, states)
         if any(state is None for state in states):
             raise Unknown("nothing is known of an operand")
         if step.primitive == "unshard":
             return [self._unshard(step, other, states[0], many, one)]
         return self._ruled(step, other, states, many, one)  # type: ignore[arg-type]
 
-    def _computed_state(self, name: Name, partner: Name, single: _OneDevice) -> State | None:
+    def _computed_state(self, name: Name, partner: Name, single: OneDevice) -> State | None:
         held, whole = self.computed.get(name), single.values.get(partner)
         return None if held is None or whole is None else self._constant(held, whole, None)
 
@@ -491,7 +420,7 @@ class _Propagation:
     # --- into and out of shard_map -----------------------------------------------------------------------------------
 
     def _shard(
-        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: _OneDevice
+        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
     ) -> State:
         (name,) = step.results
         if name in self.mapped:
@@ -543,7 +472,7 @@ class _Propagation:
         found = State(whole, tuple(dims), parts, state.factor, state.uniform, state.zero)
         return checked(found, tuple(many.types[step.results[0]].shape), self.sizes)
 
-    # --- loops and branches ---------------------------------------------------------------------------------------------
+    # --- loops and branches --------------------------------------------------------------------------------------
 
     def _inner(self, many: Program, one: Program, states: Sequence[State | None]) -> list[State | None]:
         given = [_Fact(state, name) for state, name in zip(states, one.inputs, strict=True)]
@@ -562,7 +491,7 @@ class _Propagation:
         """What holds of what a loop carries, in every round."""
         for _ in range(_MOST_ROUNDS):
             after = again(carry)
-            merged = [_joined(old, new) for old, new in zip(carry, after, strict=True)]
+            merged = [either(old, new) for old, new in zip(carry, after, strict=True)]
             if any(m is None and a is not None and b is not None for m, a, b in zip(merged, carry, after, strict=True)):
                 self.ends.append((step, "what the loop carries has another relation after a round"))
             if merged == carry:
@@ -576,14 +505,14 @@ class _Propagation:
                 raise Unknown(f"the loop has another {name} on one device")
         fixed, carried = step.params["num_consts"], step.params["num_carry"]
         (body,), (single,) = step.inside, other.inside
-        consts, rows = states[:fixed], [_row(state) for state in states[fixed + carried :]]
+        consts, rows = states[:fixed], [row(state) for state in states[fixed + carried :]]
 
         def again(carry: list[State | None]) -> list[State | None]:
             return self._tried(body, single, [*consts, *carry, *rows])[:carried]
 
         carry = self._fixed(step, states[fixed : fixed + carried], again)
         last = self._inner(body, single, [*consts, *carry, *rows])
-        return [*carry, *(_stacked(state, step.params["length"]) for state in last[carried:])]
+        return [*carry, *(stacked(state, step.params["length"]) for state in last[carried:])]
 
     def _while(self, step: Step, other: Step, states: list[State | None]) -> list[State | None]:
         asked, done = step.params["cond_nconsts"], step.params["body_nconsts"]
@@ -608,32 +537,8 @@ class _Propagation:
         found: list[State | None] | None = None
         for a, b in zip(step.inside, other.inside, strict=True):
             results = self._inner(a, b, given)
-            found = results if found is None else [_joined(x, y) for x, y in zip(found, results, strict=True)]
+            found = results if found is None else [either(x, y) for x, y in zip(found, results, strict=True)]
         return found or []
-
-
-def _joined(a: State | None, b: State | None) -> State | None:
-    if a is None or b is None:
-        return None
-    try:
-        return joined(a, b)
-    except Unknown:
-        return None
-
-
-def _row(state: State | None) -> State | None:
-    """One row of what a loop goes over."""
-    if state is None or state.dims[0]:
-        return None
-    uniform = frozenset(dim - 1 for dim in state.uniform if dim)
-    return State(state.whole[1:], state.dims[1:], state.parts, state.factor, uniform, state.zero)
-
-
-def _stacked(state: State | None, length: int) -> State | None:
-    if state is None:
-        return None
-    uniform = frozenset(dim + 1 for dim in state.uniform)
-    return State((length, *state.whole), ((), *state.dims), state.parts, state.factor, uniform, state.zero)
 
 
 _LEFT_OUT = frozenset(
@@ -646,7 +551,11 @@ def _scaled(state: State, step: Step) -> State:
     number = step.operands[1]
     if not isinstance(number, Constant) or np.ndim(number.value) or state.monoid not in (None, "sum"):
         raise Unknown("one device does not do this")
-    if not jnp.issubdtype(number.dtype, jnp.inexact) or not np.isfinite(float(number.value)) or float(number.value) == 0:
+    if (
+        not jnp.issubdtype(number.dtype, jnp.inexact)
+        or not np.isfinite(float(number.value))
+        or float(number.value) == 0
+    ):
         raise Unknown("one device does not do this")
     factor = Fraction(float(number.value)).limit_denominator(10_000)
     if abs(float(factor) - float(number.value)) > _rounding(number.dtype) * abs(float(number.value)):
@@ -666,7 +575,7 @@ def _same_params(a: Step, b: Step) -> bool:
 def _is_plain(case: Case) -> bool:
     """Whether all operands are the very same as on one device, and the results as large."""
     operands = all(state.plain and shape == state.whole for state, shape in zip(case.states, case.shapes, strict=True))
-    collective = "axes" in case.params and case.primitive.startswith("p") or "axis_name" in case.params
+    collective = ("axes" in case.params and case.primitive.startswith("p")) or "axis_name" in case.params
     return operands and not collective and list(case.results) == list(case.wholes)
 
 
@@ -693,10 +602,5 @@ def _dtype(operand: Operand, program: Program) -> Any:
 
 def _rounding(dtype: Any) -> float:
     if dtype is not None and jnp.issubdtype(dtype, jnp.floating):
-        return 4 * float(jnp.finfo(dtype).eps)
+        return 4 * float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call] # its stubs leave it out
     return 1e-6
-
-
-def _is_key(value: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key))
-

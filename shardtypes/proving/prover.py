@@ -60,7 +60,9 @@ def prove(
     many = traced(call.flat, (call.arrays,), {}, sizes, context)
     sizes = {**many.sizes}
     if not sizes and reference is None:
-        return Proof(True, "no axis of a mesh is mapped over by hand: shardings change no number", {}, (_COMPILER,), 1.0)
+        return Proof(
+            True, "no axis of a mesh is mapped over by hand: shardings change no number", {}, (_COMPILER,), 1.0
+        )
     places = layouts(many.program, call.arrays, many.mapped)
     try:
         one = _on_one(call, places, sizes, context)
@@ -256,7 +258,9 @@ class _Judged:
         wrong = self._wrong(found.results, wanted, found.inside)
         on = mesh_text(self.sizes)
         if not wrong:
-            reason = f"on {on} the numbers agree with {self._whom()} for {_DRAWS} draws, which proves nothing for others"
+            reason = (
+                f"on {on} the numbers agree with {self._whom()} for {_DRAWS} draws, which proves nothing for others"
+            )
             return Proof(None, reason, self.sizes, agrees=True)
         return self._refuted(wrong, paths, found.results, wanted, many, ones)
 

@@ -140,3 +140,28 @@ def _fits(zero: State, other: State) -> bool:
         mine == his or (not mine and dim in zero.uniform)
         for dim, (mine, his) in enumerate(zip(zero.dims, other.dims, strict=True))
     )
+
+
+def either(a: State | None, b: State | None) -> State | None:
+    """What holds of a value that is one of two; None if nothing is known."""
+    if a is None or b is None:
+        return None
+    try:
+        return joined(a, b)
+    except Unknown:
+        return None
+
+
+def row(state: State | None) -> State | None:
+    """One row of what a loop goes over."""
+    if state is None or state.dims[0]:
+        return None
+    uniform = frozenset(dim - 1 for dim in state.uniform if dim)
+    return State(state.whole[1:], state.dims[1:], state.parts, state.factor, uniform, state.zero)
+
+
+def stacked(state: State | None, length: int) -> State | None:
+    if state is None:
+        return None
+    uniform = frozenset(dim + 1 for dim in state.uniform)
+    return State((length, *state.whole), ((), *state.dims), state.parts, state.factor, uniform, state.zero)

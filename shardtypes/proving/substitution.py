@@ -57,7 +57,7 @@ def _changes(sizes: Mapping[str, int], seen: Seen) -> list[tuple[Any, str, Any]]
     plain_mesh, plain_abstract = vars(Mesh), vars(AbstractMesh)
     changes: list[tuple[Any, str, Any]] = [
         (_shard_map.shard_map_p, "bind", _bind_on(sizes, seen)),
-        (_api, "batching", _Batching(_api.batching, seen)),
+        (_api, "batching", _Batching(vars(_api)["batching"], seen)),
         (_pmap, "_get_mesh_devices", _enough_devices(_pmap._get_mesh_devices)),
     ]
     if sizes:
@@ -181,7 +181,9 @@ class _Mapped:
         name, size = self.axis.name, self.axis.size
 
         def on_one(*parts: Any) -> Any:
-            given = [part if at is None else jnp.squeeze(part, at) for part, at in zip(parts, self.in_axes, strict=True)]
+            given = [
+                part if at is None else jnp.squeeze(part, at) for part, at in zip(parts, self.in_axes, strict=True)
+            ]
             for store in self.function.stores:
                 if store is not None:
                     store.reset()  # of the run before, which only found out where results are mapped
@@ -189,7 +191,8 @@ class _Mapped:
             places = self.out_axes() if callable(self.out_axes) else self.out_axes
             self._places = list(places)
             return [
-                result if at is None else jnp.expand_dims(result, at) for result, at in zip(results, places, strict=True)
+                result if at is None else jnp.expand_dims(result, at)
+                for result, at in zip(results, places, strict=True)
             ]
 
         mesh = AbstractMesh((size,), (name,), axis_types=(AxisType.Auto,))

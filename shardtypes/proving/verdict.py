@@ -37,7 +37,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Numbers:
-    """One result that differs: its ``path``, the numbers at one position of it, and the ``arguments`` that gave them."""
+    """One result that differs: its ``path``, numbers at one position of it, and the ``arguments`` that gave them."""
 
     path: str
     on_devices: float

@@ -20,7 +20,9 @@ from shardtypes.proving.relation import REPLICATED, Related
 Standing = Literal["right", "awaiting", "scaled", "none", "unpaired"]
 """``awaiting``: a part, which a collective completes. ``scaled``: complete, but off by a factor."""
 
-_RANDOM = frozenset("random_bits random_fold_in random_split random_seed rng_bit_generator random_gamma threefry2x32".split())
+_RANDOM = frozenset(
+    "random_bits random_fold_in random_split random_seed rng_bit_generator random_gamma threefry2x32".split()
+)
 _OF_PLACES = frozenset(
     "add sub mul div rem neg sign max min clamp lt le gt ge eq ne and or not select_n convert_element_type"
     " broadcast_in_dim reshape squeeze expand_dims concatenate iota axis_index pvary stop_gradient floor".split()
@@ -237,7 +239,7 @@ class Walk:
         ends = []
         while left:
             name = left.pop()
-            if name in seen or name in self._found and name not in self._producers and name not in self._sources:
+            if name in seen or (name in self._found and name not in self._producers and name not in self._sources):
                 continue
             seen.add(name)
             sources = [one for one in self._sources.get(name, ()) if isinstance(one, int)]
@@ -342,5 +344,5 @@ def _is_whole(aval: Any) -> bool:
 
 
 COLLECTIVES = frozenset(
-    "psum psum_invariant pmax pmin all_gather all_gather_invariant reduce_scatter all_to_all ppermute pbroadcast".split()
+    "psum psum_invariant pmax pmin all_gather all_gather_invariant reduce_scatter all_to_all ppermute".split()
 )

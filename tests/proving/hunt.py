@@ -61,6 +61,16 @@ def wrong_claims(program: Program, many: Traced, one: Traced, proved: Proved, se
     return found
 
 
+_COMBINED: dict[str, Any] = {
+    "sum": np.sum,
+    "max": np.max,
+    "min": np.min,
+    "prod": np.prod,
+    "and": np.min,
+    "or": np.max,
+}
+
+
 def holds(state: State, values: Values, whole: Any, sizes: Mapping[str, int]) -> bool:
     """Whether numbers are related as claimed."""
     whole = np.asarray(whole, np.float64) if whole.dtype.kind != "c" else whole
@@ -82,7 +92,14 @@ def holds(state: State, values: Values, whole: Any, sizes: Mapping[str, int]) ->
     for axis in [axis for axis in named if axis not in left]:
         array = np.broadcast_to(array, (sizes[axis], *array.shape))
         left.insert(0, axis)
-    combined = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "and": np.min, "or": np.max}
+    combined: dict[str, Any] = {
+        "sum": np.sum,
+        "max": np.max,
+        "min": np.min,
+        "prod": np.prod,
+        "and": np.min,
+        "or": np.max,
+    }
     for axis, monoid in state.parts:
         array = combined[monoid](array, axis=left.index(axis))
         left.remove(axis)
@@ -122,7 +139,9 @@ def wrong_numbers(program: Program, many: Traced, seed: int = 0) -> float:
     for a, b in zip(simulated, real, strict=True):
         b = np.asarray(b, np.float64)
         if np.isfinite(a).all() and np.isfinite(b).all():
-            worst = max(worst, float(np.max(np.abs(a - b), initial=0.0)) / max(float(np.max(np.abs(a), initial=0.0)), 1.0))
+            worst = max(
+                worst, float(np.max(np.abs(a - b), initial=0.0)) / max(float(np.max(np.abs(a), initial=0.0)), 1.0)
+            )
     return worst
 
 

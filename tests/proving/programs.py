@@ -153,7 +153,7 @@ def _dot(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
     pairs = [(i, j) for i in range(x.ndim) for j in range(y.ndim) if x.shape[i] == y.shape[j]]
     i, j = rng.choice(pairs)
     batch = [(a, b) for a, b in pairs if a != i and b != j]
-    numbers = (((i,), (j,)), ((), ()))
+    numbers: Any = (((i,), (j,)), ((), ()))
     if batch and rng.random() < 0.4:
         a, b = rng.choice(batch)
         numbers = (((i,), (j,)), ((a,), (b,)))
@@ -242,7 +242,9 @@ OPS: dict[str, Op] = {
     "second": _along(lambda x, dim: lax.index_in_dim(x, 1, dim, keepdims=False)),
     "strided": _along(lambda x, dim: lax.slice_in_dim(x, 0, x.shape[dim], 2, axis=dim)),
     "pad": _along(lambda x, dim: jnp.pad(x, [(1, 1) if i == dim else (0, 0) for i in range(x.ndim)])),
-    "pad_ones": _along(lambda x, dim: jnp.pad(x, [(0, 2) if i == dim else (0, 0) for i in range(x.ndim)], constant_values=1)),
+    "pad_ones": _along(
+        lambda x, dim: jnp.pad(x, [(0, 2) if i == dim else (0, 0) for i in range(x.ndim)], constant_values=1)
+    ),
     "double": _along(lambda x, dim: jnp.concatenate([x, x], dim)),
     "with_zeros": _along(lambda x, dim: jnp.concatenate([x, jnp.zeros_like(x)], dim)),
     "repeat": lambda rng, axes, x, y: jnp.broadcast_to(x[None], (rng.choice([2, 8]), *x.shape)) if x.ndim < 3 else x,
@@ -253,7 +255,9 @@ OPS: dict[str, Op] = {
     "times_devices": _over(lambda x, axis: x * lax.axis_size(axis)),
     "positions": _along(lambda x, dim: x + lax.broadcasted_iota(jnp.float32, x.shape, dim)),
     "own_positions": lambda rng, axes, x, y: (
-        lambda axis, dim: x + lax.broadcasted_iota(jnp.float32, x.shape, dim) + lax.axis_index(axis) * float(x.shape[dim])
+        lambda axis, dim: (
+            x + lax.broadcasted_iota(jnp.float32, x.shape, dim) + lax.axis_index(axis) * float(x.shape[dim])
+        )
     )(_axis(rng, axes), _dim(rng, x)),
     "add_index": _over(lambda x, axis: x + lax.axis_index(axis)),
     "on_first": _over(lambda x, axis: jnp.where(lax.axis_index(axis) == 0, x, 0.0)),
@@ -273,9 +277,9 @@ OPS: dict[str, Op] = {
         x, _axis(rng, axes), scatter_dimension=_dim(rng, x), tiled=True
     ),
     "all_to_all": lambda rng, axes, x, y: lax.all_to_all(x, _axis(rng, axes), _dim(rng, x), _dim(rng, x), tiled=True),
-    "ring": lambda rng, axes, x, y: (
-        lambda axis, n: lax.ppermute(x, axis, [(i, (i + 1) % n) for i in range(n)])
-    )(axes[-1], lax.axis_size(axes[-1])),
+    "ring": lambda rng, axes, x, y: (lambda axis, n: lax.ppermute(x, axis, [(i, (i + 1) % n) for i in range(n)]))(
+        axes[-1], lax.axis_size(axes[-1])
+    ),
     "add": _two(lambda x, y: x + y),
     "sub": _two(lambda x, y: x - y),
     "mul": _two(lambda x, y: x * y),
@@ -295,7 +299,9 @@ OPS: dict[str, Op] = {
     "take_along": _along(lambda x, dim: jnp.take_along_axis(x, jnp.argsort(x, dim), dim)),
     "one_hot": _two(lambda x, y: jax.nn.one_hot((jnp.abs(x.reshape(-1)[:8]) * 5).astype(jnp.int32), 8)),
     "scatter": _two(
-        lambda x, y: jnp.zeros((8, *y.shape[1:])).at[(jnp.abs(x.reshape(-1)[: y.shape[0]]) * 5).astype(jnp.int32) % 8].add(y)
+        lambda x, y: (
+            jnp.zeros((8, *y.shape[1:])).at[(jnp.abs(x.reshape(-1)[: y.shape[0]]) * 5).astype(jnp.int32) % 8].add(y)
+        )
     ),
     "update": _two(lambda x, y: lax.dynamic_update_slice_in_dim(x, y, 0, 0)),
     "place": _place,
@@ -307,4 +313,17 @@ OPS: dict[str, Op] = {
     "random": _one(lambda x: x + jax.random.normal(jax.random.key(0), x.shape)),
     "stop": _one(lax.stop_gradient),
 }
-WEIGHTS = {"psum": 5, "pmean": 3, "all_gather": 4, "psum_scatter": 4, "all_to_all": 4, "dot": 6, "add": 4, "mul": 3, "sum": 3, "reshape": 3, "lookup": 3, "scan": 2}
+WEIGHTS = {
+    "psum": 5,
+    "pmean": 3,
+    "all_gather": 4,
+    "psum_scatter": 4,
+    "all_to_all": 4,
+    "dot": 6,
+    "add": 4,
+    "mul": 3,
+    "sum": 3,
+    "reshape": 3,
+    "lookup": 3,
+    "scan": 2,
+}

@@ -33,7 +33,9 @@ class Case:
 Rule: TypeAlias = Callable[[Case], list[State]]
 
 
-def unified(case: Case, numbers: Sequence[int] | None = None) -> tuple[list[State], tuple[tuple[str, ...], ...], frozenset[int]]:
+def unified(
+    case: Case, numbers: Sequence[int] | None = None
+) -> tuple[list[State], tuple[tuple[str, ...], ...], frozenset[int]]:
     """Operands of one shape (or scalars) with their dimensions sharded alike; the axes of each dimension, and which are
     uniform in all. Raises ``Unknown``."""
     chosen = list(range(len(case.states))) if numbers is None else list(numbers)

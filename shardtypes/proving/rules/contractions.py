@@ -37,8 +37,16 @@ def _product(case: Case, left: State, right: State, factor: Fraction) -> State:
     (left_over, right_over), (left_batch, right_batch) = case.params["dimension_numbers"]
     left_free = [dim for dim in range(left.rank) if dim not in left_over and dim not in left_batch]
     right_free = [dim for dim in range(right.rank) if dim not in right_over and dim not in right_batch]
-    dims = [*(left.dims[d] for d in left_batch), *(left.dims[d] for d in left_free), *(right.dims[d] for d in right_free)]
-    uniform = {number for number, (a, b) in enumerate(zip(left_batch, right_batch, strict=True)) if a in left.uniform and b in right.uniform}
+    dims = [
+        *(left.dims[d] for d in left_batch),
+        *(left.dims[d] for d in left_free),
+        *(right.dims[d] for d in right_free),
+    ]
+    uniform = {
+        number
+        for number, (a, b) in enumerate(zip(left_batch, right_batch, strict=True))
+        if a in left.uniform and b in right.uniform
+    }
     uniform |= {len(left_batch) + number for number, dim in enumerate(left_free) if dim in left.uniform}
     first = len(left_batch) + len(left_free)
     uniform |= {first + number for number, dim in enumerate(right_free) if dim in right.uniform}
@@ -83,7 +91,7 @@ def _convolved(case: Case) -> list[State]:
         raise Unknown("a convolution in groups of a sharded operand")
     if left.dims[in_features] != right.dims[in_kernel]:
         raise Unknown("operands are sharded differently")
-    if left.parts and right.parts or {left.monoid, right.monoid} - {None, "sum"}:
+    if (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"}:
         raise Unknown("partial results are multiplied")
     if left.over & right.axes or right.over & left.axes:
         raise Unknown("a partial result is multiplied with a sharded operand")

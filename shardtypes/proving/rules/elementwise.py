@@ -10,7 +10,9 @@ from shardtypes.proving.rules.case import Case, Rule, exact, no_parts, unified
 from shardtypes.proving.state import State, Unknown
 
 
-def _result(case: Case, states: list[State], dims: tuple[tuple[str, ...], ...], uniform: frozenset[int], **more: object) -> list[State]:
+def _result(
+    case: Case, states: list[State], dims: tuple[tuple[str, ...], ...], uniform: frozenset[int], **more: object
+) -> list[State]:
     whole = next(wholes for wholes in case.wholes)
     return [State(whole, dims, uniform=uniform, **more)]  # type: ignore[arg-type]
 
@@ -173,10 +175,10 @@ def _power(case: Case) -> list[State]:
     return _homogeneous(lambda factor: factor**power if power >= 0 or factor else None, zero=power > 0)(case)
 
 
-_NONLINEAR = """exp exp2 log log1p expm1 cos acos cosh tan logistic erfc lgamma digamma pow atan2 is_finite
+_NONLINEAR = """exp exp2 log log2 log1p expm1 cos acos cosh tan logistic erfc lgamma digamma pow atan2 is_finite
     and or not xor rem clamp shift_left shift_right_logical shift_right_arithmetic population_count round floor ceil
     igamma igammac regularized_incomplete_beta nextafter acosh atanh polygamma zeta clz bessel_i0e bessel_i1e erf_inv
-    random_gamma_grad cbrt mulhi eq_to le_to lt_to"""
+    random_gamma_grad one_minus_square cbrt mulhi eq_to le_to lt_to"""
 _ODD = "sin tanh sinh asin atan asinh erf"
 
 RULES: dict[str, Rule] = {

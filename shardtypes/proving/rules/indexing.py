@@ -79,7 +79,9 @@ def _gather(case: Case) -> list[State]:
     dims: list[tuple[str, ...]] = [()] * rank
     window = [d for d in range(state.rank) if d not in numbers.collapsed_slice_dims and d not in batching]
     for dim in range(state.rank):
-        full = here[dim] == case.shapes[0][dim] and there[dim] == state.whole[dim] and dim not in numbers.start_index_map
+        full = (
+            here[dim] == case.shapes[0][dim] and there[dim] == state.whole[dim] and dim not in numbers.start_index_map
+        )
         equal = here[dim] == there[dim] and case.shapes[0][dim] == state.whole[dim] and not state.dims[dim]
         if dim not in batching and not full and not equal:
             raise Unknown("a sharded dimension is indexed")
@@ -95,7 +97,14 @@ def _gather(case: Case) -> list[State]:
             raise Unknown("operands are sharded differently")
     if state.over & indices.axes:
         raise Unknown("a partial result beside sharded indices")
-    return [State(case.wholes[0], tuple(dims), state.parts, state.factor, )]
+    return [
+        State(
+            case.wholes[0],
+            tuple(dims),
+            state.parts,
+            state.factor,
+        )
+    ]
 
 
 def _fills_with_nan(case: Case) -> bool:

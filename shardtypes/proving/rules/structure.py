@@ -41,7 +41,14 @@ def _reshaped(case: Case) -> list[State]:
         raise Unknown("a reshape in another order")
     (state,) = case.states
     if len(state.uniform) == state.rank and not state.axes:
-        return [replace(state, whole=case.wholes[0], dims=((),) * len(case.wholes[0]), uniform=frozenset(range(len(case.wholes[0]))))]
+        return [
+            replace(
+                state,
+                whole=case.wholes[0],
+                dims=((),) * len(case.wholes[0]),
+                uniform=frozenset(range(len(case.wholes[0]))),
+            )
+        ]
     local, whole = case.shapes[0], state.whole
     out_local, out_whole = case.results[0], case.wholes[0]
     dims: list[tuple[str, ...]] = [()] * len(out_whole)
@@ -92,12 +99,13 @@ def _groups(whole: Shape, out: Shape, local: Shape, out_local: Shape) -> list[tu
     groups = []
     i = j = 0
     while i < len(whole) or j < len(out):
-        before, after = [], []
+        before: list[int] = []
+        after: list[int] = []
         sizes = [1, 1, 1, 1]
         while True:
             if sizes[0] == sizes[1] and sizes[2] == sizes[3] and (before or after):
                 break
-            if i < len(whole) and (sizes[0] <= sizes[1] and sizes[2] <= sizes[3] or j >= len(out)):
+            if i < len(whole) and ((sizes[0] <= sizes[1] and sizes[2] <= sizes[3]) or j >= len(out)):
                 sizes[0], sizes[2] = sizes[0] * whole[i], sizes[2] * local[i]
                 before.append(i)
                 i += 1
@@ -171,7 +179,7 @@ def _unstacked(case: Case) -> list[State]:
 def _tiled(case: Case) -> list[State]:
     (state,) = case.states
     for dim, (here, there) in enumerate(zip(case.params["reps"], case.one["reps"], strict=True)):
-        if here == there == 1 or dim in state.uniform and not state.dims[dim]:
+        if here == there == 1 or (dim in state.uniform and not state.dims[dim]):
             continue
         if here != there or state.dims[dim] or case.shapes[0][dim] != state.whole[dim]:
             raise Unknown("a sharded dimension is repeated")
