@@ -409,6 +409,8 @@ def _ppermute(step: Step, operands: list[Held]) -> list[Held]:
         array, rest, _ = _gathered(held, step)
         found = np.zeros_like(array)
         for source, target in step.params["perm"]:
+            if max(source, target) >= len(found):
+                raise Unevaluated(f"{step.primitive} ({step.place}) names device {max(source, target)} of {len(found)}")
             found[target] = array[source]
         results.append(_back(found, step, rest))
     return results

@@ -491,7 +491,7 @@ class _Propagation:
         """What holds of what a loop carries, in every round."""
         for _ in range(_MOST_ROUNDS):
             after = again(carry)
-            merged = [either(old, new) for old, new in zip(carry, after, strict=True)]
+            merged = [either(old, new, self.sizes) for old, new in zip(carry, after, strict=True)]
             if any(m is None and a is not None and b is not None for m, a, b in zip(merged, carry, after, strict=True)):
                 self.ends.append((step, "what the loop carries has another relation after a round"))
             if merged == carry:
@@ -537,7 +537,7 @@ class _Propagation:
         found: list[State | None] | None = None
         for a, b in zip(step.inside, other.inside, strict=True):
             results = self._inner(a, b, given)
-            found = results if found is None else [either(x, y) for x, y in zip(found, results, strict=True)]
+            found = results if found is None else [either(x, y, self.sizes) for x, y in zip(found, results, strict=True)]
         return found or []
 
 

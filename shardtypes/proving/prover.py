@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh
 
+from shardtypes.lang.messages import axes_text
 from shardtypes.proving.alignment import aligned
 from shardtypes.proving.arguments import Layout, draws, layouts, states
 from shardtypes.proving.evaluation import Unevaluated
@@ -22,7 +23,7 @@ from shardtypes.proving.propagation import Proved, propagated
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Numbers, Proof, Where
-from shardtypes.proving.walk import Walk
+from shardtypes.proving.walk import COLLECTIVES, Walk
 from shardtypes.proving.words import mesh_text, operation, what_happens
 
 _DRAWS = 3
@@ -193,6 +194,10 @@ class _Judged:
             found = self._told(proved)
             if found.ok or bytes_of(self.many.program, self.sizes) > MOST_BYTES:
                 return found
+        apart = self.many.mapped - _crossed(self.many.program)
+        if apart and self.reference is None:
+            axes = axes_text(sorted(apart))
+            return Proof(None, f"nothing crosses devices along {axes}: each computes on its own rows", self.sizes)
         if bytes_of(self.many.program, self.sizes) > MOST_BYTES:
             return Proof(None, f"too large to be run in numbers on {on}: give smaller examples", self.sizes)
         try:
@@ -208,6 +213,9 @@ class _Judged:
                 f"on {mesh_text(self.sizes)} {count} of {len(proved.outputs)} results are proved; "
                 f"in numbers all agree with {self._whom()} for {_DRAWS} draws"
             )
+            for path, state in zip(_paths(self.many.tree), proved.outputs, strict=True):
+                if state is not None and state.parts:
+                    reason = f"{reason}; {path} is {state.related().words(self.sizes)}"
         return replace(numbers, reason=reason, proved=proved.share, culprit=numbers.culprit or _end(proved))
 
     def _proved(self) -> Proved | None:
@@ -374,6 +382,16 @@ class _Judged:
             callers = [caller for caller in callers_of(found.step.source) if caller.file == place.file]
             related += [(caller, "called from here") for caller in callers[:_CALLERS]]
         return Where(place, operation(found.step), what_happens(found, self.sizes), tuple(dict.fromkeys(related)))
+
+
+def _crossed(program: Program) -> set[str]:
+    """The axes over which devices exchange anything, or ask for their number."""
+    found: set[str] = set()
+    for step in program.all_steps():
+        names = step.params.get("axes", step.params.get("axis_name", ()))
+        if step.primitive in COLLECTIVES or step.primitive == "axis_index":
+            found.update(names if isinstance(names, (tuple, list)) else (names,))
+    return found
 
 
 def _is_right(state: State | None) -> bool:

@@ -110,10 +110,33 @@ def settled(state: State, local: Shape) -> State:
     return state
 
 
-def joined(a: State, b: State) -> State:
+def leveled(states: Sequence[State], sizes: Mapping[str, int]) -> list[State]:
+    """Values to be added: what is the same on n devices is a partial sum of n times that. Raises ``Unknown``."""
+    over = {axis for state in states for axis in state.over if not state.zero}
+    if any(state.monoid not in (None, "sum") for state in states if not state.zero):
+        raise Unknown("partial results that are no sums are added")
+    found = []
+    for state in states:
+        more = over - state.over
+        if state.zero or not more:
+            found.append(state)
+            continue
+        if more & state.axes:
+            raise Unknown("a partial result and a sharded value are added")
+        parts = tuple(sorted((*state.parts, *((axis, _SUM) for axis in more))))
+        found.append(replace(state, parts=parts, factor=state.factor * count(more, sizes)))
+    return found
+
+
+_SUM: Monoid = "sum"
+
+
+def joined(a: State, b: State, sizes: Mapping[str, int]) -> State:
     """What holds of a value that is one of two. Raises ``Unknown``."""
     if a == b:
         return a
+    if a.parts != b.parts and not a.zero and not b.zero:
+        a, b = leveled([a, b], sizes)
     if a.whole != b.whole:
         raise Unknown("shapes on one device differ")
     for one, other in ((a, b), (b, a)):
@@ -142,12 +165,12 @@ def _fits(zero: State, other: State) -> bool:
     )
 
 
-def either(a: State | None, b: State | None) -> State | None:
+def either(a: State | None, b: State | None, sizes: Mapping[str, int]) -> State | None:
     """What holds of a value that is one of two; None if nothing is known."""
     if a is None or b is None:
         return None
     try:
-        return joined(a, b)
+        return joined(a, b, sizes)
     except Unknown:
         return None
 

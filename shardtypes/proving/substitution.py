@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax._src import api as _api  # none of these has a public place to be asked
+from jax._src import config as _config
 from jax._src import pmap as _pmap
 from jax._src import shard_map as _shard_map
 from jax.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
@@ -49,7 +50,7 @@ def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Se
         for owner, name, new in _changes(sizes, seen):
             stack.enter_context(_replaced(owner, name, new))
         if context is not None:
-            stack.enter_context(jax.sharding.use_abstract_mesh(_substitute(context, sizes)))
+            stack.enter_context(_in_force(_substitute(context, sizes)))
         yield seen
 
 
@@ -67,6 +68,16 @@ def _changes(sizes: Mapping[str, int], seen: Seen) -> list[tuple[Any, str, Any]]
         ):
             changes += [(owner, name, _reported(name, plain.get(name), sizes)) for name in names]
     return changes
+
+
+@contextmanager
+def _in_force(mesh: AbstractMesh) -> Iterator[None]:
+    """``use_abstract_mesh``, but for its refusal of another size than that of the mesh in force."""
+    before = _config.abstract_mesh_context_manager.swap_local(mesh)
+    try:
+        yield
+    finally:
+        _config.abstract_mesh_context_manager.set_local(before)
 
 
 @contextmanager

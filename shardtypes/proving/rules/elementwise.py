@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import isqrt
 
 from shardtypes.proving.rules.case import Case, Rule, exact, no_parts, unified
-from shardtypes.proving.state import State, Unknown
+from shardtypes.proving.state import State, Unknown, leveled
 
 
 def _result(
@@ -89,12 +89,12 @@ def _added(case: Case) -> list[State]:
     rest = [state for state in states if not state.zero]
     if not rest:
         return _result(case, states, dims, uniform, zero=True)
+    parted = len({state.parts for state in rest}) > 1
+    rest = leveled(rest, case.sizes)
     if len({state.factor for state in rest}) > 1:
+        if parted:
+            raise Unknown("a partial result and a complete value are added")
         raise Unknown("operands are off by different factors")
-    if len({state.parts for state in rest}) > 1:
-        raise Unknown("a partial result and a complete value are added")
-    if rest[0].monoid not in (None, "sum"):
-        raise Unknown("partial results that are no sums are added")
     return _result(case, states, dims, uniform, parts=rest[0].parts, factor=rest[0].factor)
 
 
@@ -157,6 +157,8 @@ def _selected(case: Case) -> list[State]:
     if which.zero and which.parts:
         raise Unknown("a mask is a partial result")
     cases = [state for state in states[1:] if not state.zero]
+    if len({state.parts for state in cases}) > 1:
+        cases = leveled(cases, case.sizes)
     if not cases:
         return _result(case, states, dims, uniform, zero=True)
     if len({state.factor for state in cases}) > 1:
