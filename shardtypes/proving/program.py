@@ -144,7 +144,7 @@ class _Reader:
                 return self.body(jaxpr, consts, operands, manual)
         results = [self.new(var.aval) for var in eqn.outvars]
         inside = tuple(self._inner(jaxpr, manual) for jaxpr in _inside(eqn))
-        step = Step(name, dict(eqn.params), operands, results, place_of(eqn), eqn, inside, manual)
+        step = Step(name, _params(eqn), operands, results, place_of(eqn), eqn, inside, manual)
         return [step], list(results)
 
     def _inner(self, closed: Any, manual: tuple[tuple[str, int], ...]) -> Program:
@@ -184,6 +184,15 @@ def dims_of(spec: Any, aval: Any) -> tuple[tuple[str, ...], ...]:
     """The mesh axes of each dimension, major to minor."""
     entries = [() if entry is None else entry if isinstance(entry, tuple) else (entry,) for entry in tuple(spec)]
     return (*map(tuple, entries), *[()] * (len(aval.shape) - len(entries)))
+
+
+def _params(eqn: Any) -> dict[str, Any]:
+    """The parameters, in the words of JAX 0.10."""
+    params = dict(eqn.params)
+    if eqn.primitive.name == "scan" and "num_consts" not in params:
+        consts, carry, _ = (list(part) for part in params["ft_in"].unpack())
+        params |= {"num_consts": len(consts), "num_carry": len(carry)}
+    return params
 
 
 def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax._src import api as _api  # none of these has a public place to be asked
 from jax._src import config as _config
+from jax._src import mesh as _mesh
 from jax._src import pmap as _pmap
 from jax._src import shard_map as _shard_map
 from jax.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
@@ -73,11 +74,13 @@ def _changes(sizes: Mapping[str, int], seen: Seen) -> list[tuple[Any, str, Any]]
 @contextmanager
 def _in_force(mesh: AbstractMesh) -> Iterator[None]:
     """``use_abstract_mesh``, but for its refusal of another size than that of the mesh in force."""
-    before = _config.abstract_mesh_context_manager.swap_local(mesh)
+    # Where it is depends on the version of JAX.
+    home = _mesh if hasattr(_mesh, "abstract_mesh_context_manager") else _config
+    before = home.abstract_mesh_context_manager.swap_local(mesh)
     try:
         yield
     finally:
-        _config.abstract_mesh_context_manager.set_local(before)
+        home.abstract_mesh_context_manager.set_local(before)
 
 
 @contextmanager

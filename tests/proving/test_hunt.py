@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.proving.programs import drawn
 from tests.support import ROOT, run_python
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_programs_have_no_wrong_claims(seed: int) -> None:
     program = drawn(seed)
     asked = hunt.question(program)
@@ -24,10 +25,10 @@ def test_random_programs_have_no_wrong_claims(seed: int) -> None:
 
 
 def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("tanh", "exp", "max", "abs"):
-        monkeypatch.setitem(RULES, name, RULES["neg"])
+    # Of what is the same on all devices, the sum is not what one device computes.
+    monkeypatch.setitem(RULES, "psum", lambda case: [replace(state, parts=()) for state in case.states])
     wrong = []
-    for seed in range(12):
+    for seed in range(8):
         program = drawn(seed)
         asked = hunt.question(program)
         if asked is not None:
