@@ -1,8 +1,8 @@
 """``python -m benchmarks.proofs [NAME…]``: what ``shardtypes.prove`` says of the whole programs and their mistakes.
 
 The steps of each program of ``benchmarks.whole_programs`` are proved as they are and with each mistake that its
-recorded outcome says is wrong on eight devices alone. No devices are needed. ``--decoder`` proves a decoder of 126 layers with
-tensor, sequence and data parallel collectives by hand, at full size.
+recorded outcome says is wrong on eight devices alone. No devices are needed. ``--decoder`` proves a decoder of 126
+layers with tensor, sequence and data parallel collectives by hand, at full size.
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ DENSITIES: dict[str, float] = {
     "shardlint/server": 6.4,
     "shardtypes": 6.1,
     "shardtypes/lang": 6.8,
+    "shardtypes/proving": 7.5,
+    "shardtypes/proving/rules": 7.65,
     "shardtypes/semantics": 6.95,
     "shardtypes/semantics/lowerings": 7.2,
     "shardtypes/semantics/primitives": 6.8,

@@ -10,4 +10,5 @@ from __future__ import annotations
 from shardtypes.proving.prover import prove as prove
 from shardtypes.proving.verdict import Numbers as Numbers
 from shardtypes.proving.verdict import Proof as Proof
+from shardtypes.proving.verdict import Refuted as Refuted
 from shardtypes.proving.verdict import Where as Where

@@ -12,7 +12,7 @@ import numpy as np
 
 from shardtypes.proving.evaluation import Held
 from shardtypes.proving.observed import joined
-from shardtypes.proving.state import State, Unknown
+from shardtypes.proving.state import State, Unknown, refuse
 
 MOST = 1 << 16
 """Entries of a value that is still computed, over all devices."""
@@ -24,8 +24,7 @@ def state_of(held: Held, whole: Any, rounding: float, sizes: Mapping[str, int]) 
     """The relation of a value that is known on devices and on one; ``rounding`` is relative. Raises ``Unknown``."""
     array, axes = _numbers(held.array), held.axes
     whole = _numbers(whole)
-    if array.ndim - len(axes) != whole.ndim:
-        raise Unknown("a constant of another rank on one device")
+    refuse(array.ndim - len(axes) != whole.ndim, "a constant of another rank on one device")
     for axis in axes:
         at = axes.index(axis)
         first = np.take(array, [0], axis=at)
@@ -34,8 +33,7 @@ def state_of(held: Held, whole: Any, rounding: float, sizes: Mapping[str, int]) 
             axes = tuple(name for name in axes if name != axis)
     rank, lead = whole.ndim, len(axes)
     uniform = frozenset(dim for dim in range(rank) if _constant(array, lead + dim) and _constant(whole, dim))
-    if not array.size or not whole.size:
-        raise Unknown("a constant without entries")
+    refuse(not array.size or not whole.size, "a constant without entries")
     if not array.any() and not whole.any():
         return State(whole.shape, ((),) * rank, uniform=frozenset(range(rank)), zero=True)
     small = _first(array, [lead + dim for dim in uniform])
@@ -63,18 +61,17 @@ def _first(array: Any, dims: list[int]) -> Any:
 
 
 def _factor(small: Any, short: Any, rounding: float) -> Fraction:
-    if small.shape != short.shape:
-        raise Unknown("a constant of another shape on one device")
+    refuse(small.shape != short.shape, "a constant of another shape on one device")
     if _near(small, short, rounding):
         return Fraction(1)
-    if np.iscomplexobj(small) or not (np.isfinite(small).all() and np.isfinite(short).all()):
-        raise Unknown("another constant on one device")
+    refuse(
+        np.iscomplexobj(small) or not (np.isfinite(small).all() and np.isfinite(short).all()),
+        "another constant on one device",
+    )
     at = np.unravel_index(int(np.argmax(np.abs(short))), short.shape)
-    if not short[at] or not small[at]:
-        raise Unknown("another constant on one device")
+    refuse(not short[at] or not small[at], "another constant on one device")
     found = Fraction(float(small[at]) / float(short[at])).limit_denominator(_LARGEST)
-    if not found or not _near(small, short * float(found), rounding):
-        raise Unknown("another constant on one device")
+    refuse(not found or not _near(small, short * float(found), rounding), "another constant on one device")
     return found
 
 

@@ -246,6 +246,11 @@ def _ordinary(step: Step, operands: list[Held], narrow: Sequence[Any], types: Se
         present = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
         arrays = [_aligned(held, present) for held in operands]
         return [Held(array, present) for array in quick(arrays, step.params, len(present), types)]
+    return _asked_of_jax(step, operands, narrow)
+
+
+def _asked_of_jax(step: Step, operands: list[Held], narrow: Sequence[Any]) -> list[Held]:
+    """An operation as JAX itself carries it out, for all devices at once."""
     primitive = step.source.primitive
     params = dict(primitive.get_bind_params(step.params))
     params = {name: None if name in _SHARDINGS else value for name, value in params.items()}

@@ -11,9 +11,7 @@ from typing import Any
 
 from jax._src import source_info_util  # no public way from an equation to its line
 
-import shardtypes
-
-_OURS = (os.path.dirname(os.path.abspath(shardtypes.__file__)) + os.sep,)
+_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
 _LIBRARIES = tuple({sysconfig.get_path(kind) + os.sep for kind in ("purelib", "platlib", "stdlib")})
 
 

@@ -31,8 +31,8 @@ _MOST_ROUNDS = 8
 @dataclass
 class Proved:
     """``outputs`` are the states of the results, None where nothing is known; ``ends`` says of operations where
-    knowledge ends what is missing. ``known`` of ``all`` operations have a result of which the relation is known: ``claims``
-    has it of each value, with the value of one device that it is a relation to."""
+    knowledge ends what is missing. ``known`` of ``all`` operations have a result of which the relation is known.
+    ``claims`` has it of each value, with the value of one device that it is a relation to."""
 
     outputs: list[State | None]
     known: int
@@ -537,7 +537,9 @@ class _Propagation:
         found: list[State | None] | None = None
         for a, b in zip(step.inside, other.inside, strict=True):
             results = self._inner(a, b, given)
-            found = results if found is None else [either(x, y, self.sizes) for x, y in zip(found, results, strict=True)]
+            found = (
+                results if found is None else [either(x, y, self.sizes) for x, y in zip(found, results, strict=True)]
+            )
         return found or []
 
 

@@ -21,6 +21,12 @@ class Unknown(Exception):
     """Nothing is known of a result; the message says why."""
 
 
+def refuse(condition: object, why: str) -> None:
+    """Raise ``Unknown`` under a condition."""
+    if condition:
+        raise Unknown(why)
+
+
 @dataclass(frozen=True)
 class State:
     """``whole`` is the shape on one device, ``dims`` the mesh axes of each dimension. Along a ``uniform`` dimension all
@@ -79,14 +85,14 @@ def count(axes: Iterable[str], sizes: Mapping[str, int]) -> int:
 
 def checked(state: State, local: Shape, sizes: Mapping[str, int]) -> State:
     """The state, if it fits the shapes on devices and on one. Raises ``Unknown``."""
-    if len(local) != state.rank or len(state.whole) != state.rank:
-        raise Unknown("shapes of different rank")
+    refuse(len(local) != state.rank or len(state.whole) != state.rank, "shapes of different rank")
     named = [axis for names in state.dims for axis in names]
-    if len(set(named)) != len(named) or set(named) & state.over:
-        raise Unknown("one axis in two places")
+    refuse(len(set(named)) != len(named) or set(named) & state.over, "one axis in two places")
     for dim, (few, many) in enumerate(zip(local, state.whole, strict=True)):
-        if few * count(state.dims[dim], sizes) != many and (dim not in state.uniform or state.dims[dim]):
-            raise Unknown(f"dimension {dim} has the size {few} on a device, {many} on one")
+        refuse(
+            few * count(state.dims[dim], sizes) != many and (dim not in state.uniform or state.dims[dim]),
+            f"dimension {dim} has the size {few} on a device, {many} on one",
+        )
     return state
 
 
@@ -94,35 +100,36 @@ def adopted(state: State, dim: int, axes: tuple[str, ...], local: Shape, sizes: 
     """A uniform dimension as the shard that it is beside a sharded one. Raises ``Unknown``."""
     if state.dims[dim] == axes:
         return state
-    if dim not in state.uniform or state.dims[dim]:
-        raise Unknown("sharded differently")
+    refuse(dim not in state.uniform or state.dims[dim], "sharded differently")
     taken = set(axes) & (state.axes | state.over)
-    if taken or local[dim] * count(axes, sizes) != state.whole[dim]:
-        raise Unknown("sharded differently")
+    refuse(taken or local[dim] * count(axes, sizes) != state.whole[dim], "sharded differently")
     return replace(state, dims=(*state.dims[:dim], axes, *state.dims[dim + 1 :]))
 
 
 def settled(state: State, local: Shape) -> State:
     """A state whose uniform dimensions are whole or sharded. Raises ``Unknown``."""
     for dim in state.uniform:
-        if not state.dims[dim] and local[dim] != state.whole[dim]:
-            raise Unknown("a constant dimension whose size depends on the mesh")
+        refuse(
+            not state.dims[dim] and local[dim] != state.whole[dim],
+            "a constant dimension whose size depends on the mesh",
+        )
     return state
 
 
 def leveled(states: Sequence[State], sizes: Mapping[str, int]) -> list[State]:
     """Values to be added: what is the same on n devices is a partial sum of n times that. Raises ``Unknown``."""
     over = {axis for state in states for axis in state.over if not state.zero}
-    if any(state.monoid not in (None, "sum") for state in states if not state.zero):
-        raise Unknown("partial results that are no sums are added")
+    refuse(
+        any(state.monoid not in (None, "sum") for state in states if not state.zero),
+        "partial results that are no sums are added",
+    )
     found = []
     for state in states:
         more = over - state.over
         if state.zero or not more:
             found.append(state)
             continue
-        if more & state.axes:
-            raise Unknown("a partial result and a sharded value are added")
+        refuse(more & state.axes, "a partial result and a sharded value are added")
         parts = tuple(sorted((*state.parts, *((axis, _SUM) for axis in more))))
         found.append(replace(state, parts=parts, factor=state.factor * count(more, sizes)))
     return found
@@ -137,8 +144,7 @@ def joined(a: State, b: State, sizes: Mapping[str, int]) -> State:
         return a
     if a.parts != b.parts and not a.zero and not b.zero:
         a, b = leveled([a, b], sizes)
-    if a.whole != b.whole:
-        raise Unknown("shapes on one device differ")
+    refuse(a.whole != b.whole, "shapes on one device differ")
     for one, other in ((a, b), (b, a)):
         if one.zero and not other.zero and _fits(one, other):
             return replace(other, uniform=other.uniform & one.uniform)

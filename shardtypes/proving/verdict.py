@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shardtypes.errors import ShardTypeError
 from shardtypes.proving.places import Place
+
+
+class Refuted(AssertionError):
+    """A program on several devices does not compute what it does on one."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,9 @@ class Proof:
         raise TypeError("a verdict has three values: use .ok, which is True, False or None")
 
     def raise_if_failed(self) -> Proof:
-        """Raise ``ShardTypeError`` if the program is refuted."""
+        """Raise ``Refuted`` if the program is refuted."""
         if self.ok is False:
-            raise ShardTypeError(str(self))
+            raise Refuted(str(self))
         return self
 
     def __str__(self) -> str:

@@ -238,7 +238,10 @@ WRONG = {
         "bias",
     ),
     "softmax_before_psum": Case(
-        softmax_before_psum, (X, W, V), "lax.exp is applied to a partial sum over 't': call lax.psum(…, 't') first", "exp"
+        softmax_before_psum,
+        (X, W, V),
+        "lax.exp is applied to a partial sum over 't': call lax.psum(…, 't') first",
+        "exp",
     ),
     "sum_of_means": Case(
         sum_of_means,
@@ -270,8 +273,8 @@ WRONG = {
     "gradient_not_reduced": Case(
         gradient_not_reduced,
         (X, W, V),
-        "`-` is applied to a partial sum over 'd' and what is sharded over 't' along dimension 0: call lax.psum(…, 'd') "
-        "first",
+        "`-` is applied to a partial sum over 'd' and what is sharded over 't' along dimension 0: "
+        "call lax.psum(…, 'd') first",
         "gradient",
     ),
 }

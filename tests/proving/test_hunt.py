@@ -52,7 +52,8 @@ for name, case in RIGHT.items():
     args = [rng.normal(size=a.shape).astype(a.dtype) if a.dtype == np.float32 else rng.integers(0, 32, a.shape, a.dtype)
             for a in case.args]
     found, wanted = (jax.tree.map(np.asarray, case.made(m)(*args)) for m in (mesh, one))
-    off[name] = max(float(np.max(np.abs(a - b)) / np.max(np.abs(b))) for a, b in zip(*map(jax.tree.leaves, (found, wanted))))
+    pairs = zip(*map(jax.tree.leaves, (found, wanted)))
+    off[name] = max(float(np.max(np.abs(a - b)) / np.max(np.abs(b))) for a, b in pairs)
 for seed in (1, 2, 3):
     program = drawn(seed)
     asked = hunt.question(program)

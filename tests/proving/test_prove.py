@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 import shardtypes
 from shardtypes import f32, prove, typed_shard_map
-from shardtypes.errors import ShardTypeError
+from shardtypes.proving import Refuted
 from shardtypes.proving.rules import RULES
 from tests.proving import cases
 from tests.proving.cases import MESH, RIGHT, SIZES, WRONG, array
@@ -46,7 +46,7 @@ def test_wrong_programs_are_refuted_in_their_line(name: str) -> None:
     assert found.culprit.what == case.words
     assert f"# mark: {case.mark}" in Path(cases.__file__).read_text().splitlines()[found.culprit.line - 1]
     assert case.words in str(found) and found.numbers.path in found.reason
-    with pytest.raises(ShardTypeError, match="refuted"):
+    with pytest.raises(Refuted, match="refuted"):
         found.raise_if_failed()
 
 

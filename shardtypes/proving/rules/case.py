@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from shardtypes.proving.state import Shape, State, Unknown, adopted
+from shardtypes.proving.state import Shape, State, adopted, refuse
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,7 @@ class Case:
     def agree(self, *names: str) -> None:
         """Parameters that have to be the same on one device. Raises ``Unknown``."""
         for name in names:
-            if str(self.params.get(name)) != str(self.one.get(name)):
-                raise Unknown(f"{name} is another on one device")
+            refuse(str(self.params.get(name)) != str(self.one.get(name)), f"{name} is another on one device")
 
 
 Rule: TypeAlias = Callable[[Case], list[State]]
@@ -44,13 +43,11 @@ def unified(
     dims: list[tuple[str, ...]] = []
     uniform = []
     full = [i for i in chosen if states[i].rank == rank]
-    if any(states[i].rank not in (0, rank) for i in chosen):
-        raise Unknown("operands of different rank")
+    refuse(any(states[i].rank not in (0, rank) for i in chosen), "operands of different rank")
     for dim in range(rank):
         long = [i for i in full if not _is_stretched(case, i, dim)]
         wanted = {states[i].dims[dim] for i in long if states[i].dims[dim] or dim not in states[i].uniform}
-        if len(wanted) > 1:
-            raise Unknown("operands are sharded differently")
+        refuse(len(wanted) > 1, "operands are sharded differently")
         axes = next(iter(wanted), ())
         for i in long:
             if axes:
@@ -59,8 +56,7 @@ def unified(
         if all(dim in states[i].uniform for i in long):
             uniform.append(dim)
     sharded = {axis for axes in dims for axis in axes}
-    if any(states[i].over & sharded for i in chosen):
-        raise Unknown("a partial result beside a sharded operand")
+    refuse(any(states[i].over & sharded for i in chosen), "a partial result beside a sharded operand")
     return [states[i] for i in chosen], tuple(dims), frozenset(uniform)
 
 
@@ -73,12 +69,10 @@ def _is_stretched(case: Case, operand: int, dim: int) -> bool:
 
 def no_parts(states: Sequence[State]) -> None:
     """Raises ``Unknown`` where an operand is a part."""
-    if any(state.parts and not state.zero for state in states):
-        raise Unknown("a partial result is used as if it were complete")
+    refuse(any(state.parts and not state.zero for state in states), "a partial result is used as if it were complete")
 
 
 def exact(states: Sequence[State]) -> None:
     """Raises ``Unknown`` where an operand is a part, or off by a factor."""
     no_parts(states)
-    if any(state.factor != 1 and not state.zero for state in states):
-        raise Unknown("an operand is off by a factor")
+    refuse(any(state.factor != 1 and not state.zero for state in states), "an operand is off by a factor")

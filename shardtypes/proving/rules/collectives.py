@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardtypes.proving.rules.case import Case, Rule
-from shardtypes.proving.state import State, Unknown, adopted
+from shardtypes.proving.state import State, adopted, refuse
 from shardtypes.semantics.relation import Monoid
 
 
@@ -14,12 +14,12 @@ def _names(case: Case) -> tuple[str, ...]:
     found = case.params["axes"] if "axes" in case.params else case.params["axis_name"]
     names = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     other = case.one["axes"] if "axes" in case.one else case.one["axis_name"]
-    if names != (tuple(other) if isinstance(other, (tuple, list)) else (other,)):
-        raise Unknown("a collective over other axes on one device")
-    if any(not isinstance(name, str) for name in names):
-        raise Unknown("a collective over positions")
-    if case.params.get("axis_index_groups") is not None:
-        raise Unknown("a collective in groups of devices")
+    refuse(
+        names != (tuple(other) if isinstance(other, (tuple, list)) else (other,)),
+        "a collective over other axes on one device",
+    )
+    refuse(any(not isinstance(name, str) for name in names), "a collective over positions")
+    refuse(case.params.get("axis_index_groups") is not None, "a collective in groups of devices")
     return names
 
 
@@ -32,25 +32,21 @@ def _reduced(monoid: Monoid) -> Rule:
 
 
 def _over(case: Case, state: State, names: Sequence[str], monoid: Monoid) -> State:
-    if state.axes & set(names):
-        raise Unknown("different shards are combined")
+    refuse(state.axes & set(names), "different shards are combined")
     if state.zero:
         return replace(state, parts=())
-    if any(own != monoid for _, own in state.parts):
-        raise Unknown("a partial result is combined otherwise")
+    refuse(any(own != monoid for _, own in state.parts), "a partial result is combined otherwise")
     factor = state.factor
     for name in names:
         if name not in state.over and monoid == "sum":
             factor *= case.sizes[name]
-    if factor <= 0 and monoid != "sum":
-        raise Unknown("off by a negative factor")
+    refuse(factor <= 0 and monoid != "sum", "off by a negative factor")
     return replace(state, parts=tuple(pair for pair in state.parts if pair[0] not in names), factor=factor)
 
 
 def _gathered(case: Case) -> list[State]:
     names = _names(case)
-    if not case.params["tiled"]:
-        raise Unknown("all_gather adds a dimension of the axis size")
+    refuse(not case.params["tiled"], "all_gather adds a dimension of the axis size")
     case.agree("all_gather_dimension", "tiled")
     (state,) = case.states
     dim = case.params["all_gather_dimension"]
@@ -69,15 +65,16 @@ def _shard(case: Case, state: State, dim: int, names: tuple[str, ...]) -> State:
 def _minor(state: State, dim: int, names: tuple[str, ...]) -> tuple[str, ...]:
     """The axes of a dimension without its minor ones, which have to be these."""
     axes = state.dims[dim]
-    if axes[len(axes) - len(names) :] != names or len(axes) < len(names):
-        raise Unknown("what is gathered is not sharded over these axes along this dimension")
+    refuse(
+        axes[len(axes) - len(names) :] != names or len(axes) < len(names),
+        "what is gathered is not sharded over these axes along this dimension",
+    )
     return axes[: len(axes) - len(names)]
 
 
 def _scattered(case: Case) -> list[State]:
     names = _names(case)
-    if not case.params["tiled"]:
-        raise Unknown("psum_scatter takes a dimension away")
+    refuse(not case.params["tiled"], "psum_scatter takes a dimension away")
     case.agree("scatter_dimension", "tiled")
     (state,) = case.states
     dim = case.params["scatter_dimension"]
@@ -91,8 +88,7 @@ def _exchanged(case: Case) -> list[State]:
     case.agree("split_axis", "concat_axis")
     (state,) = case.states
     apart, together = case.params["split_axis"], case.params["concat_axis"]
-    if apart == together or state.over & set(names):
-        raise Unknown("devices exchange their parts of one dimension")
+    refuse(apart == together or state.over & set(names), "devices exchange their parts of one dimension")
     state = _shard(case, state, together, names)
     dims = list(state.dims)
     dims[together] = _minor(state, together, names)
@@ -105,13 +101,10 @@ def _permuted(case: Case) -> list[State]:
     count = 1
     for name in names:
         count *= case.sizes[name]
-    if sorted(target for _, target in case.params["perm"]) != list(range(count)):
-        raise Unknown("some devices receive nothing")
+    refuse(sorted(target for _, target in case.params["perm"]) != list(range(count)), "some devices receive nothing")
     (state,) = case.states
-    if (state.axes | state.over) & set(names):
-        raise Unknown("devices exchange their shards")
-    if sorted(case.one["perm"]) != [(0, 0)]:
-        raise Unknown("one device receives nothing")
+    refuse((state.axes | state.over) & set(names), "devices exchange their shards")
+    refuse(sorted(case.one["perm"]) != [(0, 0)], "one device receives nothing")
     return [state]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from shardtypes.proving.rules.case import Case, Rule
-from shardtypes.proving.state import State, Unknown, adopted
+from shardtypes.proving.state import State, adopted, refuse
 
 
 def _dot(case: Case) -> list[State]:
@@ -21,8 +21,10 @@ def _dot(case: Case) -> list[State]:
         few, many = case.shapes[0][a], left.whole[a]
         if not left.dims[a] and few != many and (a in contracted or not (a in left.uniform and b in right.uniform)):
             # Both are constant along it: so many times one product.
-            if a not in left.uniform or b not in right.uniform or not few:
-                raise Unknown("a contracted dimension whose size depends on the mesh")
+            refuse(
+                a not in left.uniform or b not in right.uniform or not few,
+                "a contracted dimension whose size depends on the mesh",
+            )
             factor *= Fraction(few, many)
     return [_product(case, left, right, factor)]
 
@@ -33,7 +35,8 @@ def _alike(case: Case, left: State, right: State, a: int, b: int) -> tuple[State
     return adopted(left, a, right.dims[b], case.shapes[0], case.sizes), right
 
 
-def _product(case: Case, left: State, right: State, factor: Fraction) -> State:
+def _kept(case: Case, left: State, right: State) -> tuple[list[tuple[str, ...]], set[int]]:
+    """The dimensions of the result: the axes of each, and which are uniform."""
     (left_over, right_over), (left_batch, right_batch) = case.params["dimension_numbers"]
     left_free = [dim for dim in range(left.rank) if dim not in left_over and dim not in left_batch]
     right_free = [dim for dim in range(right.rank) if dim not in right_over and dim not in right_batch]
@@ -50,19 +53,24 @@ def _product(case: Case, left: State, right: State, factor: Fraction) -> State:
     uniform |= {len(left_batch) + number for number, dim in enumerate(left_free) if dim in left.uniform}
     first = len(left_batch) + len(left_free)
     uniform |= {first + number for number, dim in enumerate(right_free) if dim in right.uniform}
+    return dims, uniform
+
+
+def _product(case: Case, left: State, right: State, factor: Fraction) -> State:
+    (left_over, _), _ = case.params["dimension_numbers"]
+    dims, uniform = _kept(case, left, right)
     whole = case.wholes[0]
     if left.zero or right.zero:
         return State(whole, tuple(dims), uniform=frozenset(uniform), zero=True)
-    if (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"}:
-        raise Unknown("partial results are multiplied")
-    if left.over & right.axes or right.over & left.axes:
-        raise Unknown("a partial result is multiplied with a sharded operand")
+    refuse(
+        (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"}, "partial results are multiplied"
+    )
+    refuse(left.over & right.axes or right.over & left.axes, "a partial result is multiplied with a sharded operand")
     parts = dict(left.parts) | dict(right.parts)
     # A dimension that both have, or that is added up, is one place of an axis; every other is one of its own.
     places = [axis for names in dims for axis in names]
     places += [axis for dim in left_over for axis in left.dims[dim]]
-    if len(set(places)) != len(places):
-        raise Unknown("operands are sharded over one axis along different dimensions")
+    refuse(len(set(places)) != len(places), "operands are sharded over one axis along different dimensions")
     for dim in left_over:
         parts |= dict.fromkeys(left.dims[dim], "sum")
     factor *= left.factor * right.factor
@@ -80,27 +88,30 @@ def _convolved(case: Case) -> list[State]:
     out_features, in_kernel, *window = numbers.rhs_spec
     for state, shape in zip(case.states, case.shapes, strict=True):
         for dim in range(state.rank):
-            if shape[dim] != state.whole[dim] and not state.dims[dim]:
-                raise Unknown("a constant dimension whose size depends on the mesh")
-    if any(left.dims[dim] for dim in space) or any(right.dims[dim] for dim in window):
-        raise Unknown("a convolution along a sharded dimension")
+            refuse(
+                shape[dim] != state.whole[dim] and not state.dims[dim],
+                "a constant dimension whose size depends on the mesh",
+            )
+    refuse(
+        any(left.dims[dim] for dim in space) or any(right.dims[dim] for dim in window),
+        "a convolution along a sharded dimension",
+    )
     grouped = case.params["feature_group_count"] != 1
-    if case.params["batch_group_count"] != 1 and (left.axes or right.axes):
-        raise Unknown("a convolution in groups of a sharded operand")
-    if grouped and (left.dims[in_features] or right.axes):
-        raise Unknown("a convolution in groups of a sharded operand")
-    if left.dims[in_features] != right.dims[in_kernel]:
-        raise Unknown("operands are sharded differently")
-    if (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"}:
-        raise Unknown("partial results are multiplied")
-    if left.over & right.axes or right.over & left.axes:
-        raise Unknown("a partial result is multiplied with a sharded operand")
+    refuse(
+        case.params["batch_group_count"] != 1 and (left.axes or right.axes),
+        "a convolution in groups of a sharded operand",
+    )
+    refuse(grouped and (left.dims[in_features] or right.axes), "a convolution in groups of a sharded operand")
+    refuse(left.dims[in_features] != right.dims[in_kernel], "operands are sharded differently")
+    refuse(
+        (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"}, "partial results are multiplied"
+    )
+    refuse(left.over & right.axes or right.over & left.axes, "a partial result is multiplied with a sharded operand")
     dims: list[tuple[str, ...]] = [()] * left.rank
     dims[numbers.out_spec[0]] = left.dims[batch]
     dims[numbers.out_spec[1]] = right.dims[out_features]
     places = [*left.dims[batch], *right.dims[out_features], *left.dims[in_features]]
-    if len(set(places)) != len(places):
-        raise Unknown("operands are sharded over one axis along different dimensions")
+    refuse(len(set(places)) != len(places), "operands are sharded over one axis along different dimensions")
     parts = dict(left.parts) | dict(right.parts) | dict.fromkeys(left.dims[in_features], "sum")
     zero = left.zero or right.zero
     if zero:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import isqrt
 
 from shardtypes.proving.rules.case import Case, Rule, exact, no_parts, unified
-from shardtypes.proving.state import State, Unknown, leveled
+from shardtypes.proving.state import State, Unknown, leveled, refuse
 
 
 def _result(
@@ -41,8 +41,7 @@ def _homogeneous(power: Callable[[Fraction], Fraction | None], zero: bool = True
         no_parts(states)
         (state,) = states
         factor = power(state.factor)
-        if factor is None:
-            raise Unknown("an operand is off by a factor that cannot be taken out")
+        refuse(factor is None, "an operand is off by a factor that cannot be taken out")
         return _result(case, states, dims, uniform, factor=factor, zero=zero and state.zero)
 
     return rule
@@ -65,8 +64,7 @@ def _linear(case: Case) -> list[State]:
     """One operand: whatever holds of it holds of the result."""
     states, dims, uniform = unified(case)
     (state,) = states
-    if state.monoid not in (None, "sum") and not state.zero:
-        raise Unknown("a partial result that is no sum")
+    refuse(state.monoid not in (None, "sum") and not state.zero, "a partial result that is no sum")
     return _result(case, states, dims, uniform, parts=state.parts, factor=state.factor, zero=state.zero)
 
 
@@ -79,8 +77,10 @@ def _moved(case: Case) -> list[State]:
 def _converted(case: Case) -> list[State]:
     case.agree("new_dtype")
     (state,) = case.states
-    if not case.floats and (state.parts or state.factor != 1) and not state.zero:
-        raise Unknown("a partial result, or one off by a factor, becomes another kind of number")
+    refuse(
+        not case.floats and (state.parts or state.factor != 1) and not state.zero,
+        "a partial result, or one off by a factor, becomes another kind of number",
+    )
     return [state]
 
 
@@ -92,8 +92,7 @@ def _added(case: Case) -> list[State]:
     parted = len({state.parts for state in rest}) > 1
     rest = leveled(rest, case.sizes)
     if len({state.factor for state in rest}) > 1:
-        if parted:
-            raise Unknown("a partial result and a complete value are added")
+        refuse(parted, "a partial result and a complete value are added")
         raise Unknown("operands are off by different factors")
     return _result(case, states, dims, uniform, parts=rest[0].parts, factor=rest[0].factor)
 
@@ -103,8 +102,7 @@ def _multiplied(case: Case) -> list[State]:
     if any(state.zero for state in states):
         return _result(case, states, dims, uniform, zero=True)
     parted = [state for state in states if state.parts]
-    if len(parted) > 1 or any(state.monoid != "sum" for state in parted):
-        raise Unknown("partial results are multiplied")
+    refuse(len(parted) > 1 or any(state.monoid != "sum" for state in parted), "partial results are multiplied")
     parts = parted[0].parts if parted else ()
     return _result(case, states, dims, uniform, parts=parts, factor=states[0].factor * states[1].factor)
 
@@ -112,12 +110,10 @@ def _multiplied(case: Case) -> list[State]:
 def _divided(case: Case) -> list[State]:
     states, dims, uniform = unified(case)
     above, below = states
-    if below.parts or below.zero:
-        raise Unknown("a partial result is divided by")
+    refuse(below.parts or below.zero, "a partial result is divided by")
     if not case.floats:
         exact(states)
-    if above.monoid not in (None, "sum") and not above.zero:
-        raise Unknown("a partial result that is no sum")
+    refuse(above.monoid not in (None, "sum") and not above.zero, "a partial result that is no sum")
     factor = above.factor / below.factor
     return _result(case, states, dims, uniform, parts=above.parts, factor=factor, zero=above.zero)
 
@@ -125,16 +121,19 @@ def _divided(case: Case) -> list[State]:
 def _extreme(monoid: str) -> Rule:
     def rule(case: Case) -> list[State]:
         states, dims, uniform = unified(case)
-        if len({state.factor for state in states if not state.zero}) > 1 or any(state.factor <= 0 for state in states):
-            raise Unknown("operands are off by different factors")
+        refuse(
+            len({state.factor for state in states if not state.zero}) > 1 or any(state.factor <= 0 for state in states),
+            "operands are off by different factors",
+        )
         parted = [state for state in states if state.parts and not state.zero]
         if not parted:
             factor = next((state.factor for state in states if not state.zero), Fraction(1))
             return _result(case, states, dims, uniform, factor=factor, zero=all(state.zero for state in states))
-        if any(own != monoid for state in parted for _, own in state.parts) or len({s.parts for s in parted}) > 1:
-            raise Unknown("a partial result is compared")
-        if any(state.zero for state in states):
-            raise Unknown("a partial result is compared with zero")
+        refuse(
+            any(own != monoid for state in parted for _, own in state.parts) or len({s.parts for s in parted}) > 1,
+            "a partial result is compared",
+        )
+        refuse(any(state.zero for state in states), "a partial result is compared with zero")
         # The others are the same on the devices whose values are combined, and combine to themselves.
         return _result(case, states, dims, uniform, parts=parted[0].parts, factor=parted[0].factor)
 
@@ -145,8 +144,7 @@ def _compared(case: Case) -> list[State]:
     states, dims, uniform = unified(case)
     no_parts(states)
     factors = {state.factor for state in states if not state.zero}
-    if len(factors) > 1 or any(factor <= 0 for factor in factors):
-        raise Unknown("values off by different factors are compared")
+    refuse(len(factors) > 1 or any(factor <= 0 for factor in factors), "values off by different factors are compared")
     return _result(case, states, dims, uniform)
 
 
@@ -154,20 +152,19 @@ def _selected(case: Case) -> list[State]:
     which = case.states[0]
     states, dims, uniform = unified(case)
     exact([states[0]])
-    if which.zero and which.parts:
-        raise Unknown("a mask is a partial result")
+    refuse(which.zero and which.parts, "a mask is a partial result")
     cases = [state for state in states[1:] if not state.zero]
     if len({state.parts for state in cases}) > 1:
         cases = leveled(cases, case.sizes)
     if not cases:
         return _result(case, states, dims, uniform, zero=True)
-    if len({state.factor for state in cases}) > 1:
-        raise Unknown("operands are off by different factors")
-    if len({state.parts for state in cases}) > 1:
-        raise Unknown("a partial result beside a complete value")
+    refuse(len({state.factor for state in cases}) > 1, "operands are off by different factors")
+    refuse(len({state.parts for state in cases}) > 1, "a partial result beside a complete value")
     monoid = cases[0].monoid
-    if monoid not in (None, "sum", "max", "min") or (monoid in ("max", "min") and len(cases) < len(states) - 1):
-        raise Unknown("a partial result that is no sum")
+    refuse(
+        monoid not in (None, "sum", "max", "min") or (monoid in ("max", "min") and len(cases) < len(states) - 1),
+        "a partial result that is no sum",
+    )
     return _result(case, states, dims, uniform, parts=cases[0].parts, factor=cases[0].factor)
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardtypes.proving.rules.case import Case, Rule, exact
-from shardtypes.proving.state import State, Unknown, settled
+from shardtypes.proving.state import State, Unknown, refuse, settled
 
 
 def _starts(states: Sequence[State]) -> None:
     for state in states:
         exact([state])
-        if state.axes:
-            raise Unknown("an index that is sharded")
+        refuse(state.axes, "an index that is sharded")
 
 
 def _dynamic_slice(case: Case) -> list[State]:
@@ -23,8 +22,7 @@ def _dynamic_slice(case: Case) -> list[State]:
     for dim in range(state.rank):
         full = here[dim] == case.shapes[0][dim] and there[dim] == state.whole[dim]
         equal = here[dim] == there[dim] and case.shapes[0][dim] == state.whole[dim] and not state.dims[dim]
-        if not full and not equal:
-            raise Unknown("a slice of a sharded dimension")
+        refuse(not full and not equal, "a slice of a sharded dimension")
     return [replace(state, whole=case.wholes[0], uniform=frozenset())]
 
 
@@ -34,8 +32,9 @@ def _dynamic_update(case: Case) -> list[State]:
     for dim in range(state.rank):
         full = case.shapes[1][dim] == case.shapes[0][dim] and update.whole[dim] == state.whole[dim]
         equal = case.shapes[1][dim] == update.whole[dim] and case.shapes[0][dim] == state.whole[dim]
-        if not full and (not equal or state.dims[dim] or update.dims[dim]):
-            raise Unknown("a sharded dimension is written to in part")
+        refuse(
+            not full and (not equal or state.dims[dim] or update.dims[dim]), "a sharded dimension is written to in part"
+        )
     return [_both(case, state, update)]
 
 
@@ -55,10 +54,11 @@ def _both(case: Case, state: State, update: State) -> State:
     rest = [one for one in (state, update) if not one.zero]
     if not rest:
         return State(case.wholes[0], tuple(dims), zero=True)
-    if len({(one.parts, one.factor) for one in rest}) > 1 or any(one.over & sharded for one in rest):
-        raise Unknown("a partial result and a complete value")
-    if rest[0].monoid not in (None, "sum") and len(rest) == 1:
-        raise Unknown("a partial result that is no sum")
+    refuse(
+        len({(one.parts, one.factor) for one in rest}) > 1 or any(one.over & sharded for one in rest),
+        "a partial result and a complete value",
+    )
+    refuse(rest[0].monoid not in (None, "sum") and len(rest) == 1, "a partial result that is no sum")
     return State(case.wholes[0], tuple(dims), rest[0].parts, rest[0].factor)
 
 
@@ -70,10 +70,11 @@ def _gather(case: Case) -> list[State]:
     numbers = case.params["dimension_numbers"]
     here, there = tuple(case.params["slice_sizes"]), tuple(case.one["slice_sizes"])
     batching, inner = tuple(numbers.operand_batching_dims), tuple(numbers.start_indices_batching_dims)
-    if state.monoid not in (None, "sum"):
-        raise Unknown("a partial result that is no sum")
-    if "FILL" in str(case.params["mode"]) and (state.parts or state.factor != 1) and not _fills_with_nan(case):
-        raise Unknown("entries out of bounds are filled with a number")
+    refuse(state.monoid not in (None, "sum"), "a partial result that is no sum")
+    refuse(
+        "FILL" in str(case.params["mode"]) and (state.parts or state.factor != 1) and not _fills_with_nan(case),
+        "entries out of bounds are filled with a number",
+    )
     settled(state, case.shapes[0])
     rank = len(case.wholes[0])
     dims: list[tuple[str, ...]] = [()] * rank
@@ -83,20 +84,16 @@ def _gather(case: Case) -> list[State]:
             here[dim] == case.shapes[0][dim] and there[dim] == state.whole[dim] and dim not in numbers.start_index_map
         )
         equal = here[dim] == there[dim] and case.shapes[0][dim] == state.whole[dim] and not state.dims[dim]
-        if dim not in batching and not full and not equal:
-            raise Unknown("a sharded dimension is indexed")
+        refuse(dim not in batching and not full and not equal, "a sharded dimension is indexed")
     for dim, place in zip(window, numbers.offset_dims, strict=True):
         dims[place] = state.dims[dim]
     rest = [dim for dim in range(rank) if dim not in numbers.offset_dims]
     for dim, place in enumerate(rest):
         dims[place] = indices.dims[dim]
-    if indices.dims[-1]:
-        raise Unknown("an index vector that is sharded")
+    refuse(indices.dims[-1], "an index vector that is sharded")
     for mine, his in zip(batching, inner, strict=True):
-        if state.dims[mine] != indices.dims[his]:
-            raise Unknown("operands are sharded differently")
-    if state.over & indices.axes:
-        raise Unknown("a partial result beside sharded indices")
+        refuse(state.dims[mine] != indices.dims[his], "operands are sharded differently")
+    refuse(state.over & indices.axes, "a partial result beside sharded indices")
     return [
         State(
             case.wholes[0],
@@ -120,30 +117,27 @@ def _scatter_add(case: Case) -> list[State]:
             settled(one, shape)
     dims = _scattered(case)
     parts = dict(updates.parts)
-    if updates.monoid not in (None, "sum") or state.monoid not in (None, "sum"):
-        raise Unknown("a partial result that is no sum")
+    refuse(updates.monoid not in (None, "sum") or state.monoid not in (None, "sum"), "a partial result that is no sum")
     numbers = case.params["dimension_numbers"]
     rows = [dim for dim in range(updates.rank) if dim not in numbers.update_window_dims]
     kept = set(numbers.scatter_indices_batching_dims)
     for number, dim in enumerate(rows):
-        if updates.dims[dim] != indices.dims[number]:
-            raise Unknown("indices and updates are sharded differently")
+        refuse(updates.dims[dim] != indices.dims[number], "indices and updates are sharded differently")
         if number not in kept:
             parts |= dict.fromkeys(updates.dims[dim], "sum")
-    if indices.dims[-1] or updates.over & indices.axes:
-        raise Unknown("a partial result beside sharded indices")
+    refuse(indices.dims[-1] or updates.over & indices.axes, "a partial result beside sharded indices")
     sharded = {axis for axes in dims for axis in axes}
-    if sharded & set(parts):
-        raise Unknown("one axis in two places")
+    refuse(sharded & set(parts), "one axis in two places")
     if updates.zero:
         parts = {}
     found = tuple(sorted(parts.items()))
     if updates.zero:
-        if any(mine != his for mine, his in zip(dims, state.dims, strict=True)):
-            raise Unknown("operands are sharded differently")
+        refuse(any(mine != his for mine, his in zip(dims, state.dims, strict=True)), "operands are sharded differently")
         return [replace(state, uniform=frozenset())]
-    if not state.zero and (state.parts != found or state.factor != updates.factor):
-        raise Unknown("a partial result is added to a complete value")
+    refuse(
+        not state.zero and (state.parts != found or state.factor != updates.factor),
+        "a partial result is added to a complete value",
+    )
     return [State(case.wholes[0], tuple(dims), found, updates.factor)]
 
 
@@ -161,21 +155,22 @@ def _scattered(case: Case) -> list[tuple[str, ...]]:
         equal = case.shapes[2][place] == updates.whole[place] and case.shapes[0][dim] == state.whole[dim]
         if full:
             dims[dim] = _placed(state, dim, updates.dims[place])
-        elif not equal or state.dims[dim] or updates.dims[place]:
-            raise Unknown("a sharded dimension is written to in part")
+        else:
+            refuse(not equal or state.dims[dim] or updates.dims[place], "a sharded dimension is written to in part")
     for dim, place in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
         dims[dim] = _placed(state, dim, indices.dims[place])
     for dim in numbers.inserted_window_dims:
-        if state.dims[dim] or case.shapes[0][dim] != state.whole[dim]:
-            raise Unknown("a sharded dimension is indexed")
+        refuse(state.dims[dim] or case.shapes[0][dim] != state.whole[dim], "a sharded dimension is indexed")
     return dims
 
 
 def _placed(state: State, dim: int, axes: tuple[str, ...]) -> tuple[str, ...]:
     if state.dims[dim] == axes:
         return axes
-    if state.dims[dim] or dim not in state.uniform or set(axes) & (state.over | state.axes):
-        raise Unknown("operands are sharded differently")
+    refuse(
+        state.dims[dim] or dim not in state.uniform or set(axes) & (state.over | state.axes),
+        "operands are sharded differently",
+    )
     return axes
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from shardtypes.proving.rules.case import Case, Rule, exact, no_parts, unified
-from shardtypes.proving.state import State, Unknown, settled
+from shardtypes.proving.state import State, refuse, settled
 from shardtypes.semantics.relation import Monoid
 
 
@@ -20,16 +20,14 @@ def _summed(case: Case) -> list[State]:
     case.agree("axes")
     (state,) = case.states
     axes = tuple(case.params["axes"])
-    if state.monoid not in (None, "sum") and not state.zero:
-        raise Unknown("a partial result that is no sum is added up")
+    refuse(state.monoid not in (None, "sum") and not state.zero, "a partial result that is no sum is added up")
     factor, parts = state.factor, dict(state.parts)
     for dim in axes:
         few, many = case.shapes[0][dim], state.whole[dim]
         if state.dims[dim]:
             parts |= dict.fromkeys(state.dims[dim], "sum")
         elif few != many:  # all the same: so many times one of them
-            if dim not in state.uniform or not few:
-                raise Unknown("a dimension whose size depends on the mesh")
+            refuse(dim not in state.uniform or not few, "a dimension whose size depends on the mesh")
             factor *= Fraction(few, many)
     dims, uniform = _without(case, state, axes)
     return [State(case.wholes[0], dims, tuple(sorted(parts.items())), factor, uniform, state.zero)]
@@ -40,12 +38,12 @@ def _combined(monoid: Monoid) -> Rule:
         case.agree("axes")
         (state,) = case.states
         axes = tuple(case.params["axes"])
-        if any(own != monoid for _, own in state.parts) and not state.zero:
-            raise Unknown("a partial result is reduced as if it were complete")
-        if monoid not in ("max", "min") and state.factor != 1:
-            raise Unknown("an operand is off by a factor")
-        if state.factor <= 0:
-            raise Unknown("an operand is off by a negative factor")
+        refuse(
+            any(own != monoid for _, own in state.parts) and not state.zero,
+            "a partial result is reduced as if it were complete",
+        )
+        refuse(monoid not in ("max", "min") and state.factor != 1, "an operand is off by a factor")
+        refuse(state.factor <= 0, "an operand is off by a negative factor")
         if monoid == "prod" or state.zero:
             settled(state, case.shapes[0])
         parts = {} if state.zero else dict(state.parts)
@@ -66,8 +64,7 @@ def _position(case: Case) -> list[State]:
     state = settled(state, case.shapes[0])
     no_parts([state])
     axes = tuple(case.params["axes"])
-    if state.factor <= 0 or any(state.dims[dim] for dim in axes):
-        raise Unknown("a position along a sharded dimension")
+    refuse(state.factor <= 0 or any(state.dims[dim] for dim in axes), "a position along a sharded dimension")
     dims, uniform = _without(case, state, axes)
     return [State(case.wholes[0], dims, uniform=uniform)]
 
@@ -77,11 +74,9 @@ def _cumulative(case: Case) -> list[State]:
     (state,) = case.states
     state = settled(state, case.shapes[0])
     axis = case.params["axis"]
-    if state.dims[axis]:
-        raise Unknown("a running total along a sharded dimension")
+    refuse(state.dims[axis], "a running total along a sharded dimension")
     if case.primitive == "cumsum":
-        if state.monoid not in (None, "sum") and not state.zero:
-            raise Unknown("a partial result that is no sum is added up")
+        refuse(state.monoid not in (None, "sum") and not state.zero, "a partial result that is no sum is added up")
     else:
         exact([state])
     return [replace(state, uniform=state.uniform - {axis}, zero=state.zero and case.primitive == "cumsum")]
@@ -94,8 +89,7 @@ def _sorted(case: Case) -> list[State]:
     for state, shape in zip(states, case.shapes, strict=True):
         settled(state, shape)
     axis = case.params["dimension"]
-    if dims[axis]:
-        raise Unknown("a sharded dimension is sorted")
+    refuse(dims[axis], "a sharded dimension is sorted")
     return [State(whole, dims, uniform=uniform - {axis}) for whole in case.wholes]
 
 
@@ -104,8 +98,7 @@ def _top(case: Case) -> list[State]:
     (state,) = case.states
     exact([settled(state, case.shapes[0])])
     axis = case.params.get("axis", case.params.get("operand_axis", -1)) % state.rank
-    if state.dims[axis]:
-        raise Unknown("the largest along a sharded dimension")
+    refuse(state.dims[axis], "the largest along a sharded dimension")
     return [State(whole, state.dims, uniform=state.uniform - {axis}) for whole in case.wholes]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardtypes.proving.rules.case import Case, Rule, unified
-from shardtypes.proving.state import Shape, State, Unknown, settled
+from shardtypes.proving.state import Shape, State, refuse, settled
 
 
 def _transposed(case: Case) -> list[State]:
@@ -28,8 +28,7 @@ def _broadcast(case: Case) -> list[State]:
     for dim, place in enumerate(places):
         few, many = case.shapes[0][dim], state.whole[dim]
         grows = case.results[0][place] != few or case.wholes[0][place] != many
-        if grows and (few != 1 or many != 1 or state.dims[dim]):
-            raise Unknown("a dimension is repeated on one side alone")
+        refuse(grows and (few != 1 or many != 1 or state.dims[dim]), "a dimension is repeated on one side alone")
         if grows or dim in state.uniform:
             uniform.add(place)
         dims[place] = state.dims[dim]
@@ -37,8 +36,7 @@ def _broadcast(case: Case) -> list[State]:
 
 
 def _reshaped(case: Case) -> list[State]:
-    if case.params.get("dimensions") is not None and case.primitive == "reshape":
-        raise Unknown("a reshape in another order")
+    refuse(case.params.get("dimensions") is not None and case.primitive == "reshape", "a reshape in another order")
     (state,) = case.states
     if len(state.uniform) == state.rank and not state.axes:
         return [
@@ -72,25 +70,29 @@ def _regroup(
         uniform.update(after)
         return
     for dim in before:
-        if dim in state.uniform and not state.dims[dim] and local[dim] != whole[dim]:
-            raise Unknown("a constant dimension whose size depends on the mesh")
+        refuse(
+            dim in state.uniform and not state.dims[dim] and local[dim] != whole[dim],
+            "a constant dimension whose size depends on the mesh",
+        )
     if len(before) == 1 and len(after) == 1 and before[0] in state.uniform:
         uniform.add(after[0])
     sharded = [dim for dim in before if state.dims[dim]]
     if not sharded:
-        if [out_local[dim] for dim in after] != [out_whole[dim] for dim in after]:
-            raise Unknown("a reshape to other sizes on one device")
+        refuse(
+            [out_local[dim] for dim in after] != [out_whole[dim] for dim in after],
+            "a reshape to other sizes on one device",
+        )
         return
     (first, *more) = sharded
-    if more or any(whole[dim] != 1 for dim in before if dim < first):
-        raise Unknown("a sharded dimension becomes a minor factor")
+    refuse(more or any(whole[dim] != 1 for dim in before if dim < first), "a sharded dimension becomes a minor factor")
     leading = next((dim for dim in after if out_whole[dim] != 1), None)
-    if leading is None:
-        raise Unknown("a sharded dimension disappears")
+    refuse(leading is None, "a sharded dimension disappears")
     rest = [dim for dim in after if dim > leading]
     ratio = whole[first] // local[first]
-    if out_local[leading] * ratio != out_whole[leading] or any(out_local[dim] != out_whole[dim] for dim in rest):
-        raise Unknown("a reshape takes the sharded dimension apart")
+    refuse(
+        out_local[leading] * ratio != out_whole[leading] or any(out_local[dim] != out_whole[dim] for dim in rest),
+        "a reshape takes the sharded dimension apart",
+    )
     dims[leading] = state.dims[first]
 
 
@@ -117,10 +119,14 @@ def _groups(whole: Shape, out: Shape, local: Shape, out_local: Shape) -> list[tu
                 break
         groups.append((before, after))
     for before, after in groups:
-        if math.prod(whole[d] for d in before) != math.prod(out[d] for d in after):
-            raise Unknown("a reshape that is another on one device")
-        if math.prod(local[d] for d in before) != math.prod(out_local[d] for d in after):
-            raise Unknown("a reshape that is another on one device")
+        refuse(
+            math.prod(whole[d] for d in before) != math.prod(out[d] for d in after),
+            "a reshape that is another on one device",
+        )
+        refuse(
+            math.prod(local[d] for d in before) != math.prod(out_local[d] for d in after),
+            "a reshape that is another on one device",
+        )
     return groups
 
 
@@ -129,16 +135,19 @@ def _concatenated(case: Case) -> list[State]:
     along = case.params["dimension"]
     states = list(case.states)
     for number, state in enumerate(states):
-        if state.dims[along] or case.shapes[number][along] != state.whole[along]:
-            raise Unknown("a concatenation along a sharded dimension")
+        refuse(
+            state.dims[along] or case.shapes[number][along] != state.whole[along],
+            "a concatenation along a sharded dimension",
+        )
     found, dims, uniform = unified(case)
     rest = [state for state in found if not state.zero]
-    if len({(state.parts, state.factor) for state in rest}) > 1:
-        raise Unknown("a partial result and a complete value are concatenated")
+    refuse(
+        len({(state.parts, state.factor) for state in rest}) > 1,
+        "a partial result and a complete value are concatenated",
+    )
     if not rest:
         return [State(case.wholes[0], dims, uniform=uniform - {along}, zero=True)]
-    if rest[0].monoid not in (None, "sum") and len(rest) < len(found):
-        raise Unknown("a partial result that is no sum")
+    refuse(rest[0].monoid not in (None, "sum") and len(rest) < len(found), "a partial result that is no sum")
     return [State(case.wholes[0], dims, rest[0].parts, rest[0].factor, uniform - {along})]
 
 
@@ -149,10 +158,10 @@ def _stacked(case: Case) -> list[State]:
     local = tuple(size for dim, size in enumerate(case.results[0]) if dim != axis)
     found, dims, uniform = unified(replace_results(case, local, whole))
     rest = [state for state in found if not state.zero]
-    if len({(state.parts, state.factor) for state in rest}) > 1:
-        raise Unknown("a partial result and a complete value are stacked")
-    if rest and rest[0].monoid not in (None, "sum") and len(rest) < len(found):
-        raise Unknown("a partial result that is no sum")
+    refuse(
+        len({(state.parts, state.factor) for state in rest}) > 1, "a partial result and a complete value are stacked"
+    )
+    refuse(rest and rest[0].monoid not in (None, "sum") and len(rest) < len(found), "a partial result that is no sum")
     dims = (*dims[:axis], (), *dims[axis:])
     shifted = frozenset(dim + (dim >= axis) for dim in uniform)
     if not rest:
@@ -169,8 +178,7 @@ def _unstacked(case: Case) -> list[State]:
     case.agree("axis")
     (state,) = case.states
     axis = case.params["axis"]
-    if state.dims[axis] or case.shapes[0][axis] != state.whole[axis]:
-        raise Unknown("a sharded dimension is taken apart")
+    refuse(state.dims[axis] or case.shapes[0][axis] != state.whole[axis], "a sharded dimension is taken apart")
     dims = (*state.dims[:axis], *state.dims[axis + 1 :])
     uniform = frozenset(dim - (dim > axis) for dim in state.uniform if dim != axis)
     return [replace(state, whole=whole, dims=dims, uniform=uniform) for whole in case.wholes]
@@ -181,8 +189,10 @@ def _tiled(case: Case) -> list[State]:
     for dim, (here, there) in enumerate(zip(case.params["reps"], case.one["reps"], strict=True)):
         if here == there == 1 or (dim in state.uniform and not state.dims[dim]):
             continue
-        if here != there or state.dims[dim] or case.shapes[0][dim] != state.whole[dim]:
-            raise Unknown("a sharded dimension is repeated")
+        refuse(
+            here != there or state.dims[dim] or case.shapes[0][dim] != state.whole[dim],
+            "a sharded dimension is repeated",
+        )
     return [replace(state, whole=case.wholes[0])]
 
 
@@ -197,8 +207,7 @@ def _sliced(case: Case) -> list[State]:
         whole = here == (0, case.shapes[0][dim], 1) and there == (0, state.whole[dim], 1)
         equal = here == there and case.shapes[0][dim] == state.whole[dim] and not state.dims[dim]
         uniform = dim in state.uniform and not state.dims[dim]
-        if not whole and not equal and not uniform:
-            raise Unknown("a slice of a sharded dimension")
+        refuse(not whole and not equal and not uniform, "a slice of a sharded dimension")
     return [replace(state, whole=case.wholes[0])]
 
 
@@ -206,15 +215,14 @@ def _padded(case: Case) -> list[State]:
     case.agree("padding_config")
     state, value = case.states
     settled(state, case.shapes[0])
-    if value.parts and not value.zero:
-        raise Unknown("padded with a partial result")
+    refuse(value.parts and not value.zero, "padded with a partial result")
     changed = [dim for dim, config in enumerate(case.params["padding_config"]) if tuple(config) != (0, 0, 0)]
-    if any(state.dims[dim] for dim in changed):
-        raise Unknown("a sharded dimension is padded")
-    if not value.zero and (state.parts or state.factor != value.factor) and changed:
-        raise Unknown("a partial result is padded with a number")
-    if state.monoid not in (None, "sum") and changed:
-        raise Unknown("a partial result that is no sum is padded")
+    refuse(any(state.dims[dim] for dim in changed), "a sharded dimension is padded")
+    refuse(
+        not value.zero and (state.parts or state.factor != value.factor) and changed,
+        "a partial result is padded with a number",
+    )
+    refuse(state.monoid not in (None, "sum") and changed, "a partial result that is no sum is padded")
     zero = state.zero and (value.zero or not changed)
     return [replace(state, whole=case.wholes[0], uniform=state.uniform - set(changed), zero=zero)]
 
@@ -222,8 +230,7 @@ def _padded(case: Case) -> list[State]:
 def _reversed(case: Case) -> list[State]:
     case.agree("dimensions")
     (state,) = case.states
-    if any(state.dims[dim] for dim in case.params["dimensions"]):
-        raise Unknown("a sharded dimension is reversed")
+    refuse(any(state.dims[dim] for dim in case.params["dimensions"]), "a sharded dimension is reversed")
     return [state]
 
 
@@ -231,8 +238,10 @@ def _split(case: Case) -> list[State]:
     case.agree("axis")
     (state,) = case.states
     axis = case.params["axis"]
-    if tuple(case.params["sizes"]) != tuple(case.one["sizes"]) or state.dims[axis]:
-        raise Unknown("a sharded dimension is taken apart")
+    refuse(
+        tuple(case.params["sizes"]) != tuple(case.one["sizes"]) or state.dims[axis],
+        "a sharded dimension is taken apart",
+    )
     settled(state, case.shapes[0])
     return [replace(state, whole=whole) for whole in case.wholes]
 
@@ -241,8 +250,7 @@ def _counted(case: Case) -> list[State]:
     dim = case.params["dimension"]
     case.agree("dimension", "dtype")
     rank = len(case.wholes[0])
-    if case.results[0][dim] != case.wholes[0][dim]:
-        raise Unknown("each device counts its own")
+    refuse(case.results[0][dim] != case.wholes[0][dim], "each device counts its own")
     return [State(case.wholes[0], ((),) * rank, uniform=frozenset(range(rank)) - {dim})]
 
 
