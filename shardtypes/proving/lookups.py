@@ -443,15 +443,8 @@ def _added_at(site: Site) -> State:
     rows = [d for d in range(value.rank) if d not in numbers.update_window_dims]
     if tuple(masked.view[d] for d in rows) != index.view[:-1] or index.view[-1:] != (None,):
         raise Unknown("updates of other indices")
-    parts: dict[str, Any] = {}
-    kept = set(numbers.scatter_indices_batching_dims)
+    parts = _row_parts(index, value, rows, set(numbers.scatter_indices_batching_dims))
     dims: list[tuple[str, ...]] = [()] * len(site.shape)
-    for number, place in enumerate(rows):
-        source = index.view[number]
-        if value.dims[place] != (() if source is None else index.state.dims[source]):
-            raise Unknown("updates are sharded differently")
-        if number not in kept:
-            parts |= dict.fromkeys(value.dims[place], "sum")
     for mine, his in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
         dims[mine] = value.dims[rows[his]]
     window = [d for d in range(len(site.shape)) if d != dim and d not in batching]
@@ -463,6 +456,18 @@ def _added_at(site: Site) -> State:
     if set(axes) & (value.axes | set(parts)):
         raise Unknown("one axis in two places")
     return State(site.whole, tuple(dims), tuple(sorted(parts.items())), value.factor)
+
+
+def _row_parts(index: Shifted, value: State, rows: Sequence[int], kept: set[int]) -> dict[str, Any]:
+    """The axes over which updates are added up: those that shard the updates, in places that the table has not."""
+    parts: dict[str, Any] = {}
+    for number, place in enumerate(rows):
+        source = index.view[number]
+        if value.dims[place] != (() if source is None else index.state.dims[source]):
+            raise Unknown("updates are sharded differently")
+        if number not in kept:
+            parts |= dict.fromkeys(value.dims[place], "sum")
+    return parts
 
 
 def _owners(index: Shifted, site: Site, dim: int) -> tuple[str, ...]:

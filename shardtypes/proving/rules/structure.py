@@ -86,7 +86,8 @@ def _regroup(
     (first, *more) = sharded
     refuse(more or any(whole[dim] != 1 for dim in before if dim < first), "a sharded dimension becomes a minor factor")
     leading = next((dim for dim in after if out_whole[dim] != 1), None)
-    refuse(leading is None, "a sharded dimension disappears")
+    if leading is None:
+        raise Unknown("a sharded dimension disappears")
     rest = [dim for dim in after if dim > leading]
     ratio = whole[first] // local[first]
     refuse(
