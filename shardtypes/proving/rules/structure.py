@@ -86,8 +86,8 @@ def _regroup(
     (first, *more) = sharded
     refuse(more or any(whole[dim] != 1 for dim in before if dim < first), "a sharded dimension becomes a minor factor")
     leading = next((dim for dim in after if out_whole[dim] != 1), None)
-    if leading is None:
-        raise Unknown("a sharded dimension disappears")
+    refuse(leading is None, "a sharded dimension disappears")
+    assert leading is not None
     rest = [dim for dim in after if dim > leading]
     ratio = whole[first] // local[first]
     refuse(
