@@ -183,6 +183,7 @@ if TYPE_CHECKING:
         make_shardings as make_shardings,
     )
     from shardtypes.placement import shard as shard
+    from shardtypes.proving import prove as prove
     from shardtypes.pytrees import pytree_dataclass as pytree_dataclass
     from shardtypes.scopes import Scope as Scope
     from shardtypes.scopes import scope as scope
@@ -264,6 +265,7 @@ _HOMES = {
     "pytree_dataclass": "pytrees",
     "register_with_typeguard": "typeguard_plugin",
     "shard": "placement",
+    "prove": "proving",
     "trace": "tracing",
     "typechecked": "checked",
     "typed_shard_map": "mapped",

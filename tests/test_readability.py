@@ -46,6 +46,8 @@ DENSITIES: dict[str, float] = {
     "shardtypes": 6.1,
     "shardtypes/lang": 6.8,
     "shardtypes/laws": 7.4,
+    "shardtypes/proving": 7.5,
+    "shardtypes/proving/rules": 7.65,
     "shardtypes/semantics": 6.95,
     "shardtypes/semantics/lowerings": 7.2,
     "shardtypes/semantics/primitives": 6.8,

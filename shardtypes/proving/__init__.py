@@ -1,0 +1,14 @@
+"""Does a program compute on many devices what it computes on one? Proved, or refuted with numbers and a line.
+
+A function is traced twice, without devices: on a mesh of any size, and on one whose axes have size one (``tracing``,
+``substitution``, ``program``). Both are run in numbers on simulated devices (``evaluation``, ``numbers``); where they
+differ, their values are compared one by one (``alignment``, ``observed``) back to where it begins (``walk``).
+"""
+
+from __future__ import annotations
+
+from shardtypes.proving.prover import prove as prove
+from shardtypes.proving.verdict import Numbers as Numbers
+from shardtypes.proving.verdict import Proof as Proof
+from shardtypes.proving.verdict import Refuted as Refuted
+from shardtypes.proving.verdict import Where as Where

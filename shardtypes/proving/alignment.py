@@ -1,0 +1,75 @@
+"""Which value of the program on one device is which of the program on many: they come from the same lines."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+
+Pairs = dict[Name, Name]
+_MOST = 4_000_000
+_SAME = {"psum_invariant": "psum", "all_gather_invariant": "all_gather"}
+
+
+def aligned(many: Program, one: Program) -> tuple[Pairs, list[tuple[Step, Step]]]:
+    """The values that belong together, and the steps, those inside of loops and branches included."""
+    names: Pairs = {}
+    steps: list[tuple[Step, Step]] = []
+    _align(many, one, names, steps)
+    return names, steps
+
+
+def _align(many: Program, one: Program, names: Pairs, steps: list[tuple[Step, Step]]) -> None:
+    if len(many.inputs) == len(one.inputs):
+        names.update(zip(many.inputs, one.inputs, strict=True))
+    for left, right in _pairs(many, one):
+        if len(left.results) != len(right.results):
+            continue
+        steps.append((left, right))
+        names.update(zip(left.results, right.results, strict=True))
+        if len(left.inside) == len(right.inside):
+            for a, b in zip(left.inside, right.inside, strict=True):
+                _align(a, b, names, steps)
+
+
+def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
+    left, right = [_key(step, many) for step in many.steps], [_key(step, one) for step in one.steps]
+    if [key[0] for key in left] == [key[0] for key in right]:
+        yield from zip(many.steps, one.steps, strict=True)
+        return
+    start = _common(left, right)
+    end = _common(left[start:][::-1], right[start:][::-1])
+    yield from zip(many.steps[:start], one.steps[:start], strict=True)
+    if (len(left) - start - end) * (len(right) - start - end) <= _MOST:
+        yield from _blocks(many.steps[start : len(left) - end], one.steps[start : len(right) - end], left, right, start)
+    if end:
+        yield from zip(many.steps[-end:], one.steps[-end:], strict=True)
+
+
+def _common(left: list[tuple[object, ...]], right: list[tuple[object, ...]]) -> int:
+    """How many are the same from the start."""
+    for number, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return number
+    return min(len(left), len(right))
+
+
+def _blocks(
+    many: list[Step], one: list[Step], left: list[tuple[object, ...]], right: list[tuple[object, ...]], start: int
+) -> Iterator[tuple[Step, Step]]:
+    a, b = left[start : start + len(many)], right[start : start + len(one)]
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        for offset in range(block.size):
+            yield many[block.a + offset], one[block.b + offset]
+
+
+def _key(step: Step, program: Program) -> tuple[object, ...]:
+    ranks = tuple(len(getattr(program.types[name], "shape", ())) for name in step.results)
+    return _SAME.get(step.primitive, step.primitive), step.place, ranks, len(step.operands)
+
+
+def paired(operand: Operand, names: Pairs) -> Operand | None:
+    """The value on one device; a constant has none of its own."""
+    return None if isinstance(operand, Constant) else names.get(operand)

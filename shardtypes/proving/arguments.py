@@ -1,0 +1,144 @@
+"""Arguments to try a program with: drawn like the examples, and laid out for several devices and for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shardtypes.proving.program import Name, Program
+from shardtypes.proving.state import State
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an argument of the program on many devices follows from the one of the program on one device.
+
+    ``how`` is ``same``; ``copies``, of which there is one for each device along dimension ``dim``; ``shards``, which
+    are stacked along it; or ``own``: numbers of each device's own, of which one device gets the first.
+    """
+
+    how: str = "same"
+    dim: int = 0
+    count: int = 1
+
+    def one(self, value: Any) -> Any:
+        """The argument on one device, or its shape and type."""
+        if self.how == "same":
+            return value
+        if isinstance(value, jax.ShapeDtypeStruct):
+            return jax.eval_shape(self.one, value)
+        if self.how in ("copies", "own"):
+            return jax.lax.slice_in_dim(value, 0, 1, axis=self.dim)
+        array = jnp.moveaxis(value, self.dim, 0)
+        array = array.reshape(1, array.shape[0] * array.shape[1], *array.shape[2:])
+        return jnp.moveaxis(array, 0, self.dim)
+
+    def many(self, value: Any) -> Any:
+        """The argument on many devices."""
+        if self.how == "same":
+            return value
+        array = np.moveaxis(np.asarray(value), self.dim, 0)
+        if self.how == "copies":
+            array = np.repeat(array, self.count, axis=0)
+        else:
+            array = array.reshape(self.count, -1, *array.shape[2:])
+        return np.moveaxis(array, 0, self.dim)
+
+
+def layouts(program: Program, examples: Sequence[Any], mapped: frozenset[str]) -> list[Layout]:
+    """Of each argument: those that ``pmap`` or ``vmap`` takes apart are copies if they are equal, shards otherwise."""
+    found = [Layout()] * len(examples)
+    places = {name: number for number, name in enumerate(program.inputs)}
+    for step in program.taken_apart:
+        (operand,) = step.operands
+        if not isinstance(operand, int) or operand not in places:
+            continue
+        for dim, axes in enumerate(step.params["dims"]):
+            if len(axes) == 1 and axes[0] in mapped:
+                example = examples[places[operand]]
+                count = step.params["sizes"][axes[0]]
+                found[places[operand]] = Layout(_how(example, dim), dim, count)
+    return found
+
+
+def _how(example: Any, dim: int) -> str:
+    if isinstance(example, jax.ShapeDtypeStruct):
+        return "shards" if len(example.shape) > 1 else "own"
+    if is_key(example):
+        data = np.asarray(jax.random.key_data(example))
+        return "copies" if (data == data.take([0], axis=dim)).all() else "own"
+    array = np.asarray(example)
+    if (array == array.take([0], axis=dim)).all():
+        return "copies"
+    return "shards" if array.ndim > 1 else "own"
+
+
+def is_key(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and bool(jnp.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+def draws(examples: Sequence[Any], count: int) -> list[list[Any]]:
+    """Arguments like the examples: first the examples themselves, where they are arrays, then random ones."""
+    rng = np.random.default_rng(20)
+    concrete = any(not isinstance(example, jax.ShapeDtypeStruct) for example in examples)
+    own = [[_filled(example, rng) for example in examples]] if concrete else []
+    return [*own, *([_drawn(example, rng) for example in examples] for _ in range(count - len(own)))]
+
+
+def _filled(example: Any, rng: np.random.Generator) -> Any:
+    return _drawn(example, rng) if isinstance(example, jax.ShapeDtypeStruct) else example
+
+
+def _drawn(example: Any, rng: np.random.Generator) -> Any:
+    """Random numbers in the range of the example: integers among its own, floats about as large and of its signs."""
+    known = not isinstance(example, jax.ShapeDtypeStruct)
+    if is_key(example):
+        return _keys(example, rng)
+    if not known and jnp.issubdtype(example.dtype, jnp.unsignedinteger):
+        return rng.integers(0, 2**16, example.shape).astype(example.dtype)
+    dtype, shape = np.dtype(jax.dtypes.canonicalize_dtype(example.dtype)), tuple(np.shape(example))
+    if dtype == np.bool_:
+        return rng.random(shape) < 0.5
+    if jnp.issubdtype(dtype, jnp.integer):
+        if known:
+            values = np.asarray(example).ravel()
+            return rng.choice(values, shape).astype(dtype) if values.size else np.asarray(example)
+        return rng.integers(0, 4, shape).astype(dtype)
+    values = np.asarray(example, np.float64).ravel() if known else np.zeros(0)
+    values = values[np.isfinite(values)]
+    scale = float(np.std(values)) if values.size and np.ptp(values) else 1.0
+    if values.size and values.min() >= 0:  # second moments and counts must not become negative
+        return rng.uniform(0.5, 1.5, shape) * (float(values.mean()) or 0.1)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return rng.normal(size=shape) * scale + 1j * rng.normal(size=shape) * scale
+    return rng.normal(size=shape) * scale
+
+
+def _keys(example: Any, rng: np.random.Generator) -> Any:
+    if not isinstance(example, jax.ShapeDtypeStruct):
+        return example
+    seeds = rng.integers(0, 2**31, example.shape)
+    return jnp.reshape(jax.vmap(jax.random.key)(jnp.asarray(seeds.ravel(), jnp.uint32)), example.shape)
+
+
+def states(program: Program, places: Sequence[Layout], ones: Sequence[Any]) -> dict[Name, State | None]:
+    """Of what ``pmap`` and ``vmap`` hand to each device: how it is related to what one device gets."""
+    numbers = {name: number for number, name in enumerate(program.inputs)}
+    found: dict[Name, State | None] = {}
+    for step in program.taken_apart:
+        (operand,) = step.operands
+        if not isinstance(operand, int) or operand not in numbers or places[numbers[operand]].how == "same":
+            continue
+        place = places[numbers[operand]]
+        whole = tuple(np.shape(ones[numbers[operand]])) if not is_key(ones[numbers[operand]]) else ()
+        dims: list[tuple[str, ...]] = [()] * len(whole)
+        if place.how == "shards":
+            dims[1 if place.dim == 0 else 0] = tuple(step.params["sizes"])
+        found[step.results[0]] = None if place.how == "own" else State(whole, tuple(dims))
+    return found

@@ -1,0 +1,503 @@
+"""A program in numbers on simulated devices: what each device of a mesh computes, all on one.
+
+A value is held once for each device along the axes on which it depends, in leading dimensions. Floats are in double
+precision, whatever the program asks for, so that rounding explains no difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jex
+
+from shardtypes.proving.arrays import QUICK
+from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+
+Recorded = dict[Name, "Held"]
+
+
+class Unevaluated(Exception):
+    """An operation that simulated devices cannot carry out; the message names it."""
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Held:
+    """A value of each device along ``axes``, which are the leading dimensions of the array."""
+
+    array: Any
+    axes: tuple[str, ...] = ()
+
+    def tree_flatten(self) -> tuple[tuple[Any], tuple[str, ...]]:
+        return (self.array,), self.axes
+
+    @classmethod
+    def tree_unflatten(cls, axes: tuple[str, ...], leaves: tuple[Any]) -> Held:
+        return cls(leaves[0], axes)
+
+    @property
+    def rank(self) -> int:
+        """Of what one device holds."""
+        return int(self.array.ndim) - len(self.axes)
+
+
+def evaluate(
+    program: Program, given: Sequence[Any], keep: Collection[Name] | None = None
+) -> tuple[list[Held], Recorded]:
+    """The results for these arguments, and the intermediate values of these names, or all.
+
+    Those of a loop have one more dimension before their own, for its rounds; those of ``while`` loops and of branches
+    are left out. Raises ``Unevaluated``.
+    """
+    run = _Run(keep)
+    with np.errstate(all="ignore"):
+        results = run.program(program, [Held(wide(value)) for value in given])
+    return results, run.recorded
+
+
+def one_step(step: Step, operands: list[Held], program: Program) -> list[Held]:
+    """The results of one operation. Raises ``Unevaluated``."""
+    with np.errstate(all="ignore"), jax.enable_x64(True):
+        return _Run(()).step(step, operands, program)
+
+
+def wide(value: Any) -> Any:
+    """In double precision if it is a float."""
+    if not hasattr(value, "dtype"):
+        value = np.asarray(value)
+    if _is_key(value):
+        return value
+    return np.asarray(value, _wide_type(value.dtype))
+
+
+def _wide_type(dtype: Any) -> Any:
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return np.dtype(np.complex128)
+    return np.dtype(np.float64) if jnp.issubdtype(dtype, jnp.floating) else np.dtype(dtype)
+
+
+def _is_key(value: Any) -> bool:
+    return bool(jnp.issubdtype(value.dtype, jax.dtypes.prng_key))
+
+
+class _Run:
+    def __init__(self, keep: Collection[Name] | None) -> None:
+        self.keep = keep
+        self.recorded: Recorded = {}
+        self.types: Mapping[Name, Any] = {}
+
+    def program(self, program: Program, given: Sequence[Held]) -> list[Held]:
+        self.types = program.types
+        known: dict[Name, Held] = dict(zip(program.inputs, given, strict=True))
+
+        def value(operand: Operand) -> Held:
+            if isinstance(operand, Constant):
+                return Held(constant(operand))
+            return known[operand]
+
+        for step in program.steps:
+            operands = [value(operand) for operand in step.operands]
+            results = self.step(step, operands, program)
+            for name, result in zip(step.results, results, strict=True):
+                known[name] = result
+                if self.keep is None or name in self.keep:
+                    self.recorded[name] = result
+        return [value(output) for output in program.outputs]
+
+    def step(self, step: Step, operands: list[Held], program: Program) -> list[Held]:
+        rule = _RULES.get(step.primitive)
+        if rule is not None:
+            return rule(step, operands)
+        if step.primitive in _LOOPS:
+            loop: Callable[[Step, list[Held]], list[Held]] = getattr(self, f"_{step.primitive}")
+            return loop(step, operands)
+        types = [program.types[name] for name in step.results]
+        narrow = [
+            operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+            for operand in step.operands
+        ]
+        return _ordinary(step, operands, narrow, types)
+
+    def _scan(self, step: Step, operands: list[Held]) -> list[Held]:
+        params, body = step.params, step.inside[0]
+        fixed, carried = params["num_consts"], params["num_carry"]
+        consts, rows = operands[:fixed], operands[fixed + carried :]
+        carry = operands[fixed : fixed + carried]
+        order = range(params["length"])
+        seen: list[Recorded] = []
+        stacked: list[list[Held]] = []
+        for number in reversed(order) if params["reverse"] else order:
+            inner = _Run(self.keep)
+            row = [Held(np.take(held.array, number, axis=len(held.axes)), held.axes) for held in rows]
+            results = inner.program(body, [*consts, *carry, *row])
+            carry = results[:carried]
+            seen.append(inner.recorded)
+            stacked.append(results[carried:])
+        if params["reverse"]:
+            seen.reverse()
+            stacked.reverse()
+        if seen:
+            self.recorded |= {name: _rounds([one[name] for one in seen], step) for name in seen[0]}
+            return [*carry, *(_rounds([one[i] for one in stacked], step) for i in range(len(stacked[0])))]
+        types = [self.types[name] for name in step.results[carried:]]
+        return [*carry, *(Held(np.zeros(aval.shape, _wide_type(aval.dtype))) for aval in types)]
+
+    def _while(self, step: Step, operands: list[Held]) -> list[Held]:
+        params = step.params
+        asked, done = params["cond_nconsts"], params["body_nconsts"]
+        cond_consts, body_consts = operands[:asked], operands[asked : asked + done]
+        carry = operands[asked + done :]
+        for _ in range(_MOST_ROUNDS):
+            inner = _Run(())
+            (wanted,) = inner.program(step.inside[0], [*cond_consts, *carry])
+            if not np.any(wanted.array):
+                return carry
+            after = inner.program(step.inside[1], [*body_consts, *carry])
+            carry = [_chosen(wanted, new, old, step.axes) for new, old in zip(after, carry, strict=True)]
+        raise Unevaluated(f"{step.primitive} ({step.place}): more than {_MOST_ROUNDS} rounds")
+
+    def _cond(self, step: Step, operands: list[Held]) -> list[Held]:
+        index, *given = operands
+        which = np.clip(np.asarray(index.array, np.int64), 0, len(step.inside) - 1)
+        numbers = np.unique(which)
+        results: list[Held] = []
+        for number in numbers:
+            found = _Run(()).program(step.inside[int(number)], given)
+            if not results:
+                results = found
+                continue
+            chosen = Held(which == number, index.axes)
+            results = [_chosen(chosen, new, old, step.axes) for new, old in zip(found, results, strict=True)]
+        return results
+
+
+_LOOPS = frozenset({"scan", "while", "cond"})
+_MOST_ROUNDS = 5_000
+
+
+def constant(operand: Constant) -> Any:
+    """What is written in the program, in double precision."""
+    value = operand.value
+    if operand.dtype is not None and not hasattr(value, "dtype"):
+        value = np.asarray(value, operand.dtype)
+    return wide(value)
+
+
+def _chosen(wanted: Held, new: Held, old: Held, sizes: Mapping[str, int]) -> Held:
+    """The new value on devices on which it is wanted."""
+    if not wanted.axes:
+        return new if wanted.array else old
+    axes = tuple(axis for axis in sizes if any(axis in held.axes for held in (wanted, new, old)))
+    mask = _aligned(wanted, axes)
+    mask = mask.reshape(mask.shape + (1,) * new.rank)
+    return Held(np.where(mask, _aligned(new, axes), _aligned(old, axes)), axes)
+
+
+def _rounds(seen: Sequence[Held], step: Step) -> Held:
+    """What a loop made in each round, stacked behind the devices."""
+    axes = tuple(axis for axis in step.axes if any(axis in held.axes for held in seen))
+    sizes = {axis: step.axes[axis] for axis in axes}
+    return Held(np.stack([_everywhere(held, sizes).array for held in seen], axis=len(axes)), axes)
+
+
+def _aligned(held: Held, axes: tuple[str, ...]) -> Any:
+    """With a leading dimension for each of the axes, of size one for those on which it does not depend."""
+    array = _ordered(held, axes)
+    for number, axis in enumerate(axes):
+        if axis not in held.axes:
+            array = np.expand_dims(array, number)
+    return array
+
+
+def _everywhere(held: Held, sizes: dict[str, int]) -> Held:
+    """Held once for each device along all axes, in their order."""
+    axes = tuple(sizes)
+    if held.axes == axes:
+        return held
+    order = [axis for axis in axes if axis in held.axes]
+    array = np.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
+    for number, axis in enumerate(axes):
+        if axis not in held.axes:
+            array = np.broadcast_to(
+                np.expand_dims(array, number), (*array.shape[:number], sizes[axis], *array.shape[number:])
+            )
+    return Held(array, axes)
+
+
+# --- ordinary operations --------------------------------------------------------------------------------------------
+
+
+_EXACT = frozenset(
+    "bitcast_convert_type nextafter random_bits random_gamma rng_bit_generator rng_uniform threefry2x32 random_wrap"
+    " random_unwrap random_seed random_fold_in random_split random_clone igamma_grad_a".split()
+)
+_SHARDINGS = frozenset({"sharding", "out_sharding", "dimensions_sharding"})
+
+
+def _ordinary(step: Step, operands: list[Held], narrow: Sequence[Any], types: Sequence[Any]) -> list[Held]:
+    quick = QUICK.get(step.primitive)
+    if quick is not None and not any(_is_key(held.array) for held in operands):
+        present = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
+        arrays = [_aligned(held, present) for held in operands]
+        return [Held(array, present) for array in quick(arrays, step.params, len(present), types)]
+    return _asked_of_jax(step, operands, narrow)
+
+
+def _asked_of_jax(step: Step, operands: list[Held], narrow: Sequence[Any]) -> list[Held]:
+    """An operation as JAX itself carries it out, for all devices at once."""
+    primitive = step.source.primitive
+    params = dict(primitive.get_bind_params(step.params))
+    params = {name: None if name in _SHARDINGS else value for name, value in params.items()}
+    axes = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
+    own = tuple(dict.fromkeys(axis for held in operands for axis in held.axes))
+    axes = axes if set(axes) == set(own) else own
+
+    def bind(arrays: Sequence[Any], changed: dict[str, Any]) -> list[Any]:
+        def once(*values: Any) -> list[Any]:
+            found = primitive.bind(*values, **changed)
+            return list(found) if primitive.multiple_results else [found]
+
+        for axis in reversed(axes):
+            places = [0 if axis in held.axes else None for held in operands]
+            once = jax.vmap(once, in_axes=places, out_axes=0)
+        return [array if _is_key(array) else np.asarray(array) for array in once(*arrays)]
+
+    ordered = [_ordered(held, axes) for held in operands]
+    if step.primitive not in _EXACT:
+        wider = {name: _widened(value) for name, value in params.items()}
+        try:
+            return [Held(array, axes) for array in bind(ordered, wider)]
+        except (TypeError, ValueError, NotImplementedError, AssertionError):
+            pass  # it insists on the types that it was traced with
+    cast = [
+        array if dtype is None or _is_key(array) or array.dtype == dtype else array.astype(dtype)
+        for array, dtype in zip(ordered, narrow, strict=True)
+    ]
+    try:
+        return [Held(wide(array), axes) for array in bind(cast, params)]
+    except Exception as error:
+        raise Unevaluated(f"{step.primitive} ({step.place}): {error}") from error
+
+
+def _ordered(held: Held, axes: tuple[str, ...]) -> Any:
+    order = [axis for axis in axes if axis in held.axes]
+    if tuple(order) == held.axes:
+        return held.array
+    return np.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return _wide_type(value)
+    if isinstance(value, jex.ClosedJaxpr):
+        return _wider(value)
+    if isinstance(value, jex.Jaxpr):
+        return _wider(jex.ClosedJaxpr(value, ())).jaxpr
+    return value
+
+
+def _wider(closed: Any) -> Any:
+    """What an operation does with two elements, for elements in double precision."""
+    zeros = [jnp.zeros(var.aval.shape, _wide_type(var.aval.dtype)) for var in closed.jaxpr.invars]
+    return jax.make_jaxpr(jex.jaxpr_as_fun(closed))(*zeros)
+
+
+# --- collectives and what maps over a mesh ----------------------------------------------------------------------
+
+
+def _names(step: Step) -> tuple[str, ...]:
+    found = step.params["axes"] if "axes" in step.params else step.params["axis_name"]
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _gathered(held: Held, step: Step) -> tuple[Any, tuple[str, ...], list[list[int]]]:
+    """What the devices along the axes of a collective hold, in one leading dimension before the other axes'; those
+    axes; and the devices of each group."""
+    names = _names(step)
+    if any(not isinstance(name, str) for name in names):
+        raise Unevaluated(f"{step.primitive} ({step.place}): over positions")
+    sizes = {axis: size for axis, size in step.axes.items() if axis in names or axis in held.axes}
+    whole = _everywhere(held, sizes)
+    rest = tuple(axis for axis in whole.axes if axis not in names)
+    array = np.moveaxis(whole.array, [whole.axes.index(axis) for axis in (*names, *rest)], range(len(whole.axes)))
+    count = math.prod(sizes[name] for name in names)
+    groups = step.params.get("axis_index_groups")
+    devices = [list(group) for group in groups] if groups is not None else [list(range(count))]
+    return array.reshape(count, *array.shape[len(names) :]), rest, devices
+
+
+def _back(array: Any, step: Step, rest: tuple[str, ...]) -> Held:
+    """Devices in one leading dimension become axes again."""
+    names = _names(step)
+    sizes = step.axes
+    whole = array.reshape(*(sizes[name] for name in names), *array.shape[1:])
+    wanted = tuple(axis for axis in sizes if axis in names or axis in rest)
+    present = (*names, *rest)
+    return Held(np.moveaxis(whole, [present.index(axis) for axis in wanted], range(len(wanted))), wanted)
+
+
+def _by_group(step: Step, operands: list[Held], combine: Callable[[Any], Any], alike: bool = True) -> list[Held]:
+    """``combine`` takes what the devices of a group hold in a leading dimension; what it gives is all of theirs, or has
+    a leading dimension for them."""
+    results = []
+    for held in operands:
+        array, rest, groups = _gathered(held, step)
+        if alike and len(groups) == 1:
+            results.append(Held(combine(array), rest))
+            continue
+        parts: dict[int, Any] = {}
+        for group in groups:
+            found = combine(array[group])
+            for number, device in enumerate(group):
+                parts[device] = found if alike else found[number]
+        results.append(_back(np.stack([parts[device] for device in range(array.shape[0])]), step, rest))
+    return results
+
+
+def _at(held: Held, step: Step, dim: int) -> int:
+    """Where a dimension is in an array with the other axes' before it."""
+    return dim + len([axis for axis in held.axes if axis not in _names(step)])
+
+
+def _reduction(function: Callable[[Any], Any]) -> Callable[[Step, list[Held]], list[Held]]:
+    return lambda step, operands: _by_group(step, operands, function)
+
+
+def _all_gather(step: Step, operands: list[Held]) -> list[Held]:
+    (held,) = operands
+    at = _at(held, step, step.params["all_gather_dimension"])
+
+    def join(array: Any) -> Any:
+        if step.params["tiled"]:
+            return np.concatenate(list(array), axis=at)
+        return np.moveaxis(array, 0, at)
+
+    return _by_group(step, operands, join)
+
+
+def _reduce_scatter(step: Step, operands: list[Held]) -> list[Held]:
+    (held,) = operands
+    at = _at(held, step, step.params["scatter_dimension"])
+
+    def share(array: Any) -> Any:
+        parts = np.stack(np.split(np.sum(array, axis=0), array.shape[0], axis=at))
+        return parts if step.params["tiled"] else np.squeeze(parts, at + 1)
+
+    return _by_group(step, operands, share, alike=False)
+
+
+def _all_to_all(step: Step, operands: list[Held]) -> list[Held]:
+    # ``tiled`` says nothing here: JAX has made the dimensions that an untiled exchange adds and removes.
+    (held,) = operands
+    apart, together = (_at(held, step, step.params[name]) for name in ("split_axis", "concat_axis"))
+
+    def exchange(array: Any) -> Any:
+        count = array.shape[0]
+        found = []
+        for device in range(count):
+            pieces = [np.split(part, count, axis=apart)[device] for part in array]
+            found.append(np.concatenate(pieces, axis=together))
+        return np.stack(found)
+
+    return _by_group(step, operands, exchange, alike=False)
+
+
+def _ppermute(step: Step, operands: list[Held]) -> list[Held]:
+    results = []
+    for held in operands:
+        array, rest, _ = _gathered(held, step)
+        found = np.zeros_like(array)
+        for source, target in step.params["perm"]:
+            if max(source, target) >= len(found):
+                raise Unevaluated(f"{step.primitive} ({step.place}) names device {max(source, target)} of {len(found)}")
+            found[target] = array[source]
+        results.append(_back(found, step, rest))
+    return results
+
+
+def _pbroadcast(step: Step, operands: list[Held]) -> list[Held]:
+    return _by_group(step, operands, lambda array: array[step.params["source"]])
+
+
+def _axis_index(step: Step, operands: list[Held]) -> list[Held]:
+    names = _names(step)
+    sizes = [step.axes[name] for name in names]
+    numbers = np.arange(math.prod(sizes), dtype=np.int32)
+    return [_back(numbers, step, ())]
+
+
+def _same(step: Step, operands: list[Held]) -> list[Held]:
+    return operands
+
+
+def _shard(step: Step, operands: list[Held]) -> list[Held]:
+    """Each device along the axes takes its part."""
+    (held,) = operands
+    sizes = step.params["sizes"]
+    array, axes = held.array, list(held.axes)
+    for dim, names in enumerate(step.params["dims"]):
+        for name in names:
+            at = len(axes) + dim
+            array = array.reshape(
+                *array.shape[:at], sizes[name], array.shape[at] // sizes[name], *array.shape[at + 1 :]
+            )
+            array = np.moveaxis(array, at, len(axes))
+            axes.append(name)
+    order = tuple(axis for axis in step.axes if axis in axes)
+    return [Held(np.moveaxis(array, [axes.index(axis) for axis in order], range(len(order))), order)]
+
+
+def _unshard(step: Step, operands: list[Held]) -> list[Held]:
+    """The parts put together; along axes of which nothing is said, what the first device holds."""
+    (held,) = operands
+    dims, sizes = step.params["dims"], step.params["sizes"]
+    named = [name for names in dims for name in names]
+    array, axes = held.array, list(held.axes)
+    for axis in [axis for axis in axes if axis in sizes and axis not in named]:
+        array = np.take(array, 0, axis=axes.index(axis))
+        axes.remove(axis)
+    whole = _everywhere(Held(array, tuple(axes)), {a: s for a, s in step.axes.items() if a in axes or a in named})
+    array, axes = whole.array, list(whole.axes)
+    for dim, names in enumerate(dims):
+        for name in reversed(names):
+            at = axes.index(name)
+            array = np.moveaxis(array, at, len(axes) - 1 + dim)
+            axes.remove(name)
+            place = len(axes) + dim
+            array = array.reshape(
+                *array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :]
+            )
+    return [Held(array, tuple(axes))]
+
+
+_sum = _reduction(lambda array: np.sum(array, axis=0))
+_RULES: dict[str, Callable[[Step, list[Held]], list[Held]]] = {
+    "psum": _sum,
+    "psum_invariant": _sum,
+    "unreduced_psum": _sum,
+    "psum2": _sum,
+    "pmax": _reduction(lambda array: np.max(array, axis=0)),
+    "pmin": _reduction(lambda array: np.min(array, axis=0)),
+    "all_gather": _all_gather,
+    "all_gather_invariant": _all_gather,
+    "all_gather_reduced": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+    "unreduced_reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "ppermute": _ppermute,
+    "pbroadcast": _pbroadcast,
+    "axis_index": _axis_index,
+    "shard": _shard,
+    "unshard": _unshard,
+}
+UNCHANGED = frozenset(
+    "pvary pcast reshard mesh_cast sharding_constraint layout_constraint optimization_barrier stop_gradient copy copy_p"
+    " device_put name reduce_precision preduced vary_unreduced_cast_p vary_unreduced_cast reduced_vary_cast".split()
+)
+_RULES |= dict.fromkeys(UNCHANGED, _same)

@@ -1,0 +1,82 @@
+"""Both programs run in numbers: what each value is on the devices and on one, for several draws of the arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shardtypes.proving.evaluation import Held, evaluate
+from shardtypes.proving.observed import Host
+from shardtypes.proving.program import Name, Program
+
+MOST_BYTES = 1_500_000_000
+
+
+@dataclass(frozen=True)
+class Values:
+    """``array`` has leading dimensions for ``axes`` and then one for the draws."""
+
+    array: Host
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The results of a program, and the values inside it that were kept, by name."""
+
+    results: list[Values]
+    inside: dict[Name, Values]
+
+
+def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:
+    """About how much memory the values of all devices take in double precision."""
+    count = math.prod(sizes.values())
+    total = 0
+    for step in program.steps:
+        times = step.params["length"] if step.primitive == "scan" else 1
+        names = [*step.results, *(name for inner in step.inside for one in inner.all_steps() for name in one.results)]
+        each = sum(8 * math.prod(getattr(program.types[name], "shape", ())) for name in names)
+        total += each * times * (count if step.manual else 1)
+    return total
+
+
+def run(program: Program, draws: Sequence[Sequence[Any]], keep: Collection[Name] | None) -> Numbers:
+    """Evaluate for each draw of the arguments. Raises ``Unevaluated``."""
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        found = [evaluate(program, [_double(value) for value in draw], keep) for draw in draws]
+    results = [_stacked([results[i] for results, _ in found]) for i in range(len(program.outputs))]
+    inside = {name: _stacked([kept[name] for _, kept in found]) for name in found[0][1]}
+    return Numbers(results, inside)
+
+
+def _double(value: Any) -> Any:
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return value
+    return np.asarray(value)
+
+
+def _stacked(seen: Sequence[Held]) -> Values:
+    axes = max((held.axes for held in seen), key=len)
+    arrays = [_plain(held.array) for held in seen]
+    shape = max((array.shape for array in arrays), key=len)
+    return Values(np.stack([np.broadcast_to(array, shape) for array in arrays], axis=len(axes)), axes)
+
+
+def _plain(array: Any) -> Host:
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        data = np.asarray(jax.random.key_data(array)).astype(np.int64)
+        # The last dimension is of the key itself: folded into one number, so that ranks are those of the program.
+        return np.asarray(np.tensordot(data, np.array([1 << 20, 1, 7, 3][: data.shape[-1]], np.int64), axes=1))
+    return np.asarray(array)
+
+
+def without_axes(values: Values) -> Host:
+    """What one device holds, whose axes have size one."""
+    return values.array.reshape(values.array.shape[len(values.axes) :])

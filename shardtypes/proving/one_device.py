@@ -1,0 +1,115 @@
+"""The program on one device: its operations by what they are of, and the values that no argument reaches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shardtypes.proving import constants
+from shardtypes.proving.evaluation import UNCHANGED, Held, Unevaluated, constant, one_step
+from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+
+_ALIASES = {"psum_invariant": "psum", "all_gather_invariant": "all_gather"}
+
+
+class OneDevice:
+    """The program on one device: its operations by what they are of, and its constants."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.alias: dict[Name, Operand] = {}
+        self.values: dict[Name, Any] = {}
+        self.repeated: dict[Name, Any] = {}
+        self.by_operands: dict[Any, list[Step]] = {}
+        for step in program.steps:
+            if is_identity(step):
+                for name, operand in zip(step.results, step.operands, strict=True):
+                    self.alias[name] = self.resolved(operand)
+                continue
+            operands = [self.resolved(operand) for operand in step.operands]
+            keys = {tuple(map(self._key, operands)), tuple(literal_key(operand) for operand in operands)}
+            for key in keys:
+                self.by_operands.setdefault((name_of(step), key), []).append(step)
+            self._compute(step)
+
+    def _key(self, operand: Operand) -> Any:
+        return CONSTANT if isinstance(operand, Constant) or operand in self.values else operand
+
+    def resolved(self, operand: Operand) -> Operand:
+        """The value that an operand is, past operations that change nothing."""
+        return self.alias.get(operand, operand) if isinstance(operand, int) else operand
+
+    def value(self, operand: Operand | None) -> Any:
+        """The value of a constant; None of anything else."""
+        if operand is None:
+            return None
+        if isinstance(operand, Constant):
+            return constant(operand)
+        return self.values.get(operand)
+
+    def _compute(self, step: Step) -> None:
+        given = [self.value(self.resolved(operand)) for operand in step.operands]
+        if any(value is None for value in given):
+            return
+        if not is_small(step, self.program, 1):
+            if step.primitive == "broadcast_in_dim" and np.size(given[0]) == 1:
+                self.repeated[step.results[0]] = given[0]
+            return
+        try:
+            found = one_step(step, [Held(value) for value in given], self.program)
+        except Unevaluated:
+            return
+        for name, held in zip(step.results, found, strict=True):
+            self.values[name] = np.asarray(held.array).reshape(self.program.types[name].shape)
+
+
+def number_in(value: Any) -> int | None:
+    """The integer that an array holds everywhere; None if it does not."""
+    if value is None or np.asarray(value).dtype.kind not in "iu":
+        return None
+    flat = np.asarray(value).ravel()
+    return int(flat[0]) if flat.size and np.all(flat == flat[0]) else None
+
+
+def is_identity(step: Step) -> bool:
+    """Whether an operation changes no number."""
+    return step.primitive in UNCHANGED and len(step.operands) == len(step.results)
+
+
+def name_of(step: Step) -> str:
+    """The name of a primitive, whatever JAX knows of which values vary."""
+    return _ALIASES.get(step.primitive, step.primitive)
+
+
+CONSTANT = "constant"
+"""Stands for each value that no argument reaches."""
+
+
+def literal_key(operand: Operand) -> Any:
+    """What is written in the program is like any other constant."""
+    return CONSTANT if isinstance(operand, Constant) else operand
+
+
+def is_small(step: Step, program: Program, devices: int) -> bool:
+    """Whether what an operation makes of constants is computed."""
+    if step.inside or step.primitive in ("shard", "unshard"):
+        return False
+    entries = sum(math.prod(getattr(program.types[name], "shape", ())) for name in step.results)
+    return entries * devices <= constants.MOST and step.primitive in _COMPUTED
+
+
+_COMPUTED = frozenset(
+    """iota axis_index add sub mul div rem neg sign max min pow integer_pow exp exp2 log log1p sqrt rsqrt square abs sin
+    cos tanh floor ceil round eq ne lt le gt ge and or not xor select_n convert_element_type broadcast_in_dim reshape
+    squeeze expand_dims transpose concatenate slice clamp reduce_max reduce_min reduce_sum reduce_and reduce_or cumsum
+    rev psum""".split()
+)
+
+
+def is_key(value: Any) -> bool:
+    """Whether it is an array of keys, which has no numbers."""
+    return bool(jnp.issubdtype(value.dtype, jax.dtypes.prng_key))

@@ -1,0 +1,61 @@
+"""The line of the user's program that an operation comes from."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import sysconfig
+from dataclasses import dataclass
+from typing import Any
+
+from jax._src import source_info_util  # no public way from an equation to its line
+
+_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
+_LIBRARIES = tuple({sysconfig.get_path(kind) + os.sep for kind in ("purelib", "platlib", "stdlib")})
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file; empty where JAX does not say."""
+
+    file: str = ""
+    line: int = 0
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}" if self.file else "an unknown line"
+
+    @property
+    def text(self) -> str:
+        """What is written there."""
+        return linecache.getline(self.file, self.line).strip()
+
+
+def place_of(eqn: Any) -> Place:
+    """The innermost frame that is neither JAX's, ours, nor an installed library's; any user's frame where all are."""
+    return _place(eqn.source_info.traceback)
+
+
+def callers_of(eqn: Any) -> list[Place]:
+    """Where the user's program called the function in which an operation is, nearest first."""
+    return list(_frames(eqn.source_info.traceback)[1:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _place(traceback: Any) -> Place:
+    own = _frames(traceback)
+    if own:
+        return own[0]
+    frames = (frame for frame in source_info_util.user_frames(traceback) if not frame.file_name.startswith(_OURS))
+    return next((Place(frame.file_name, frame.start_line, frame.function_name) for frame in frames), Place())
+
+
+@functools.lru_cache(maxsize=4096)
+def _frames(traceback: Any) -> tuple[Place, ...]:
+    """The frames of the user's own files."""
+    return tuple(
+        Place(frame.file_name, frame.start_line, frame.function_name)
+        for frame in source_info_util.user_frames(traceback)
+        if not frame.file_name.startswith((*_OURS, *_LIBRARIES))
+    )

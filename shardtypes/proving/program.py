@@ -1,0 +1,232 @@
+"""A jaxpr as the prover reads it: calls within it are written out, so that one flat list of steps is left.
+
+``jit``, rematerialisation and functions with rules of their own for derivatives are their bodies. ``shard_map`` is a
+step ``shard`` for each argument, its body, and a step ``unshard`` for each result. Loops and branches keep programs of
+their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jex
+
+from shardtypes.proving.places import Place, place_of
+
+Name: TypeAlias = int
+"""Of a value, unique in a program and the programs inside it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A value that is written in the program."""
+
+    value: Any
+    dtype: Any
+
+
+Operand: TypeAlias = "Name | Constant"
+
+
+@dataclass(eq=False)
+class Step:
+    """One operation: its JAX primitive, parameters, operands and results, and the programs inside it."""
+
+    primitive: str
+    params: dict[str, Any]
+    operands: list[Operand]
+    results: list[Name]
+    place: Place
+    source: Any = None
+    inside: tuple[Program, ...] = ()
+    manual: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The mesh axes over which the step runs on devices of its own, with their sizes."""
+        return dict(self.manual)
+
+
+@dataclass(eq=False)
+class Program:
+    """``types`` are JAX's (shape, dtype) of all values of the program; ``taken_apart`` the steps that hand an argument
+    to ``shard_map``, whether or not a result needs it."""
+
+    inputs: list[Name]
+    steps: list[Step]
+    outputs: list[Operand]
+    types: dict[Name, Any] = field(default_factory=dict)
+    taken_apart: list[Step] = field(default_factory=list)
+
+    def all_steps(self) -> Iterator[Step]:
+        """Those inside loops and branches included, each after what it stands in."""
+        for step in self.steps:
+            yield step
+            for program in step.inside:
+                yield from program.all_steps()
+
+
+def read(closed: Any) -> Program:
+    """The program of a closed jaxpr, without what no result needs."""
+    reader = _Reader()
+    inputs = [reader.new(var.aval) for var in closed.jaxpr.invars]
+    steps, outputs = reader.body(closed.jaxpr, closed.consts, list(inputs), ())
+    taken_apart = [step for step in steps if step.primitive == "shard"]
+    return Program(inputs, _needed(steps, outputs), outputs, reader.types, taken_apart)
+
+
+_CALLS = {
+    "pjit": "jaxpr",
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "core_closed_call": "call_jaxpr",
+    "eval_jaxpr": "jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "custom_lin": "call_jaxpr",
+    "run_state": "jaxpr",
+    "composite": "jaxpr",
+    "xla_call": "call_jaxpr",
+}
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._names = itertools.count()
+        self.types: dict[Name, Any] = {}
+
+    def new(self, aval: Any) -> Name:
+        name = next(self._names)
+        self.types[name] = aval
+        return name
+
+    def body(
+        self, jaxpr: Any, consts: Sequence[Any], given: list[Operand], manual: tuple[tuple[str, int], ...]
+    ) -> tuple[list[Step], list[Operand]]:
+        """The steps of a jaxpr for these operands, and its results."""
+        known: dict[Any, Operand] = dict(zip(jaxpr.invars, given, strict=True))
+        for var, value in zip(jaxpr.constvars, consts, strict=True):
+            known[var] = Constant(value, getattr(var.aval, "dtype", None))
+        steps: list[Step] = []
+
+        def operand(atom: Any) -> Operand:
+            if isinstance(atom, jex.Literal):
+                return Constant(atom.val, getattr(atom.aval, "dtype", None))
+            return known[atom]
+
+        for eqn in jaxpr.eqns:
+            operands = [operand(atom) for atom in eqn.invars]
+            more, results = self._equation(eqn, operands, manual)
+            steps += more
+            known.update(zip(eqn.outvars, results, strict=True))
+        return steps, [operand(atom) for atom in jaxpr.outvars]
+
+    def _equation(
+        self, eqn: Any, operands: list[Operand], manual: tuple[tuple[str, int], ...]
+    ) -> tuple[list[Step], list[Operand]]:
+        name = eqn.primitive.name
+        if name == "shard_map":
+            return self._mapped(eqn, operands, manual)
+        if name in _CALLS and _CALLS[name] in eqn.params:
+            jaxpr, consts = _opened(eqn.params[_CALLS[name]])
+            if len(jaxpr.invars) == len(operands):
+                return self.body(jaxpr, consts, operands, manual)
+        results = [self.new(var.aval) for var in eqn.outvars]
+        inside = tuple(self._inner(jaxpr, manual) for jaxpr in _inside(eqn))
+        step = Step(name, _params(eqn), operands, results, place_of(eqn), eqn, inside, manual)
+        return [step], list(results)
+
+    def _inner(self, closed: Any, manual: tuple[tuple[str, int], ...]) -> Program:
+        jaxpr, consts = _opened(closed)
+        inputs = [self.new(var.aval) for var in jaxpr.invars]
+        steps, outputs = self.body(jaxpr, consts, list(inputs), manual)
+        return Program(inputs, _needed(steps, outputs), outputs, self.types)
+
+    def _mapped(
+        self, eqn: Any, operands: list[Operand], manual: tuple[tuple[str, int], ...]
+    ) -> tuple[list[Step], list[Operand]]:
+        params = eqn.params
+        jaxpr, consts = _opened(params["jaxpr"])
+        mesh = params["mesh"]
+        own = params.get("newly_manual_axes", params.get("manual_axes", frozenset(mesh.axis_names)))
+        sizes = {axis: size for axis, size in dict(mesh.shape).items() if axis in own}
+        inner = (*manual, *sizes.items())
+        place = place_of(eqn)
+        steps, given = [], []
+        for number, (operand, spec, var) in enumerate(zip(operands, params["in_specs"], jaxpr.invars, strict=True)):
+            name = self.new(var.aval)
+            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number}
+            steps.append(Step("shard", about, [operand], [name], place, eqn, (), inner))
+            given.append(name)
+        body, results = self.body(jaxpr, consts, list(given), inner)
+        steps += body
+        outputs: list[Operand] = []
+        for number, (result, spec, var) in enumerate(zip(results, params["out_specs"], eqn.outvars, strict=True)):
+            name = self.new(var.aval)
+            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number}
+            steps.append(Step("unshard", about, [result], [name], place, eqn, (), inner))
+            outputs.append(name)
+        return steps, outputs
+
+
+def dims_of(spec: Any, aval: Any) -> tuple[tuple[str, ...], ...]:
+    """The mesh axes of each dimension, major to minor."""
+    entries = [() if entry is None else entry if isinstance(entry, tuple) else (entry,) for entry in tuple(spec)]
+    return (*map(tuple, entries), *[()] * (len(aval.shape) - len(entries)))
+
+
+def _params(eqn: Any) -> dict[str, Any]:
+    """The parameters, in the words of JAX 0.10."""
+    params = dict(eqn.params)
+    if eqn.primitive.name == "scan" and "num_consts" not in params:
+        consts, carry, _ = (list(part) for part in params["ft_in"].unpack())
+        params |= {"num_consts": len(consts), "num_carry": len(carry)}
+    return params
+
+
+def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
+
+
+def _inside(eqn: Any) -> list[Any]:
+    """The programs of a loop or of branches; those of others are not taken apart."""
+    name, params = eqn.primitive.name, eqn.params
+    if name == "scan":
+        return [params["jaxpr"]]
+    if name == "while":
+        return [params["cond_jaxpr"], params["body_jaxpr"]]
+    if name == "cond":
+        return list(params["branches"])
+    return []
+
+
+def _needed(steps: list[Step], outputs: Sequence[Operand]) -> list[Step]:
+    wanted = {output for output in outputs if isinstance(output, int)}
+    kept = []
+    for step in reversed(steps):
+        if not wanted.isdisjoint(step.results):
+            kept.append(step)
+            wanted.update(operand for operand in step.operands if isinstance(operand, int))
+    kept.reverse()
+    return kept
+
+
+def shape_of(program: Program, operand: Operand) -> tuple[int, ...]:
+    if isinstance(operand, Constant):
+        return tuple(np.shape(operand.value)) if not _is_key(operand.value) else tuple(operand.value.shape)
+    return tuple(program.types[operand].shape)
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

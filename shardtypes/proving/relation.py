@@ -1,0 +1,128 @@
+"""How what the devices hold is related to what one device computes, over all axes of a mesh at once.
+
+The kinds are those of ``shardtypes.semantics.relation``. The ``factor`` is that of the whole value: a value that is
+``part(sum)`` over one axis with factor 4 adds up to four times what one device computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from shardtypes.lang.messages import axes_text, device_mean, partial_sum
+from shardtypes.semantics.relation import SAME, Monoid, Relation, part, split
+
+_MONOIDS = {
+    "max": "a maximum of each device's own",
+    "min": "a minimum of each device's own",
+    "prod": "a product of each device's own",
+    "or": "an or of each device's own",
+    "and": "an and of each device's own",
+}
+
+
+@dataclass(frozen=True)
+class Related:
+    """``over`` are the axes along which devices do not hold the same; of those that shard one dimension the major one
+    comes first. ``holder`` is the device along ``held_on`` that alone has the value, where one has."""
+
+    over: tuple[tuple[str, Relation], ...] = ()
+    factor: Fraction | float = 1
+    zero: bool = False
+    held_on: tuple[str, ...] = ()
+
+    def __getitem__(self, axis: str) -> Relation:
+        return dict(self.over).get(axis, SAME)
+
+    def sharding(self, dim: int) -> tuple[str, ...]:
+        """The mesh axes that shard one dimension, major to minor."""
+        return tuple(axis for axis, found in self.over if found.kind == "split" and found.dim == dim)
+
+    @property
+    def split(self) -> dict[int, tuple[str, ...]]:
+        """The mesh axes of each dimension that is sharded."""
+        dims = dict.fromkeys(found.dim for _, found in self.over if found.kind == "split" and found.dim is not None)
+        return {dim: self.sharding(dim) for dim in dims}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The axes over which devices' values have to be combined."""
+        return tuple(axis for axis, found in self.over if found.kind == "part")
+
+    @property
+    def monoid(self) -> Monoid | None:
+        return next((found.monoid for _, found in self.over if found.kind == "part"), None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every device holds the value itself or a shard of it, up to the factor."""
+        return not self.parts and not self.held_on
+
+    @property
+    def right(self) -> bool:
+        """Whether every device holds just what it should."""
+        return self.zero or (self.complete and self.factor == 1)
+
+    def times(self, factor: Fraction | float) -> Related:
+        return self if self.zero else replace(self, factor=self.factor * factor)
+
+    def without(self, axes: Iterable[str]) -> Related:
+        gone = set(axes)
+        return replace(self, over=tuple(pair for pair in self.over if pair[0] not in gone))
+
+    def words(self, sizes: Mapping[str, int]) -> str:
+        """``sharded over 't' along dimension 1``, ``a partial sum over 't'``, ``replicated, 4 times too large``."""
+        if self.zero:
+            return "zero"
+        texts = []
+        for dim, axes in sorted(self.split.items()):
+            texts.append(f"sharded over {axes_text(axes)} along dimension {dim}")
+        if self.parts:
+            texts.append(_combined(self, sizes))
+        if self.held_on:
+            texts.append(f"held by one device along {axes_text(self.held_on)} alone")
+        text = " and ".join(texts) or "replicated"
+        off = scale_words(self.factor)
+        return f"{text}, {off}" if off and not (self.parts and _is_mean(self, sizes)) else text
+
+
+REPLICATED = Related()
+ZERO = Related(zero=True)
+
+
+def related(
+    split_dims: Mapping[int, Iterable[str]] | None = None,
+    parts: Mapping[str, Monoid] | None = None,
+    factor: Fraction | float = 1,
+) -> Related:
+    """From the axes of each sharded dimension and the monoid of each axis that is a part."""
+    over: list[tuple[str, Relation]] = []
+    for dim, axes in sorted((split_dims or {}).items()):
+        over += [(axis, split(dim)) for axis in axes]
+    over += [(axis, part(monoid)) for axis, monoid in sorted((parts or {}).items())]
+    return Related(tuple(over), factor)
+
+
+def scale_words(factor: Fraction | float) -> str:
+    """``4 times too large``; empty for the right size."""
+    if factor == 1:
+        return ""
+    if factor < 0:
+        return f"{float(factor):g} times what one device computes"
+    if factor < 1:
+        return f"{float(1 / factor):g} times too small"
+    return f"{float(factor):g} times too large"
+
+
+def _is_mean(value: Related, sizes: Mapping[str, int]) -> bool:
+    count = 1
+    for axis in value.parts:
+        count *= sizes.get(axis, 1)
+    return value.factor == count and value.monoid == "sum"
+
+
+def _combined(value: Related, sizes: Mapping[str, int]) -> str:
+    if value.monoid != "sum":
+        return f"{_MONOIDS[str(value.monoid)]} along {axes_text(value.parts)}"
+    return device_mean(value.parts) if _is_mean(value, sizes) else partial_sum(value.parts)

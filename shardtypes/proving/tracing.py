@@ -1,0 +1,40 @@
+"""A function as two programs: on the devices of a mesh, and on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from shardtypes.proving.program import Program, read
+from shardtypes.proving.substitution import sizes_in_force
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program and the tree of what it returns; ``sizes`` are those of the mesh axes that it met,
+    ``mapped`` the axes over which ``pmap`` or ``vmap`` maps."""
+
+    program: Program
+    tree: Any
+    sizes: Mapping[str, int]
+    mapped: frozenset[str] = frozenset()
+
+
+def traced(f: Callable[..., Any], args: Any, kwargs: Any, sizes: Mapping[str, int], context: Any) -> Traced:
+    """Trace with mesh axes of these sizes. Raises what the program raises."""
+    found: list[Any] = []
+
+    def flat(*leaves: Any) -> Any:
+        given, named = jax.tree_util.tree_unflatten(tree, leaves)
+        results, structure = jax.tree_util.tree_flatten(f(*given, **named))
+        found.append(structure)
+        return results
+
+    leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+    with sizes_in_force(sizes, context) as seen:
+        closed = jax.make_jaxpr(flat)(*leaves)
+    met = {axis: sizes.get(axis, size) for axis, size in seen.sizes.items()}
+    return Traced(read(closed), found[-1], met, frozenset(seen.mapped))

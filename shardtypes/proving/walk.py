@@ -1,0 +1,348 @@
+"""From a wrong result back to where it begins: the operation whose operands still mean something and whose result does
+not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from shardtypes.proving.alignment import Pairs
+from shardtypes.proving.numbers import Numbers, without_axes
+from shardtypes.proving.observed import Host, observed
+from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+from shardtypes.proving.relation import REPLICATED, Related
+
+Standing = Literal["right", "awaiting", "scaled", "none", "unpaired"]
+"""``awaiting``: a part, which a collective completes. ``scaled``: complete, but off by a factor."""
+
+_RANDOM = frozenset(
+    "random_bits random_fold_in random_split random_seed rng_bit_generator random_gamma threefry2x32".split()
+)
+_OF_PLACES = frozenset(
+    "add sub mul div rem neg sign max min clamp lt le gt ge eq ne and or not select_n convert_element_type"
+    " broadcast_in_dim reshape squeeze expand_dims concatenate iota axis_index pvary stop_gradient floor".split()
+)
+_COUNTS = frozenset({"cumsum"})
+_PICKS = frozenset({"dynamic_slice", "gather"})
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """``step`` made ``result`` of ``operands``, each with what was known of it."""
+
+    step: Step
+    result: Name
+    relation: Related | None
+    operands: tuple[Related | None, ...]
+    other: Step | None
+
+
+class Walk:
+    """The values of a program on many devices beside those on one, with the operations that made them."""
+
+    def __init__(
+        self,
+        many: Program,
+        names: Pairs,
+        steps: Iterable[tuple[Step, Step]],
+        on_many: Numbers,
+        on_one: Numbers,
+        sizes: Mapping[str, int],
+    ) -> None:
+        self.many, self.names, self.sizes = many, names, sizes
+        self.on_many, self.on_one = on_many, on_one
+        self.others = dict(steps)
+        self._found: dict[Name, tuple[Standing, Related | None]] = {}
+        self._producers: dict[Name, Step] = {}
+        self._sources: dict[Name, list[Operand]] = {}
+        self._depth: dict[Name, int] = {}
+        self._order: dict[Name, int] = {}
+        self._benign: dict[Name, bool] = {}
+        for name in many.inputs:
+            self._found[name] = "right", REPLICATED
+        self._index(many, 0)
+
+    def _index(self, program: Program, depth: int) -> None:
+        for step in program.steps:
+            for name in step.results:
+                self._producers[name] = step
+                self._depth[name] = depth
+                self._sources[name] = list(step.operands)
+            if step.primitive == "scan":
+                self._index_scan(step, depth)
+            for name in step.results:
+                self._order[name] = len(self._order)
+
+    def _index_scan(self, step: Step, depth: int) -> None:
+        (body,) = step.inside
+        fixed, carried = step.params["num_consts"], step.params["num_carry"]
+        for number, (name, operand) in enumerate(zip(body.inputs, step.operands, strict=True)):
+            self._sources[name] = [operand]
+            if fixed <= number < fixed + carried:
+                self._sources[name].append(body.outputs[number - fixed])
+            self._order[name] = len(self._order)
+        self._index(body, depth + 1)
+        for name, output in zip(step.results, body.outputs, strict=True):
+            self._sources[name] = [output]
+
+    def standing(self, operand: Operand) -> tuple[Standing, Related | None]:
+        """How a value stands to the one of one device."""
+        if isinstance(operand, Constant):
+            return "right", REPLICATED
+        if operand not in self._found:
+            self._found[operand] = self._look(operand)
+        return self._found[operand]
+
+    def _look(self, name: Name) -> tuple[Standing, Related | None]:
+        if name not in self._producers:  # an argument of a loop's body: what comes in first
+            standing, relation = self.standing(self._sources[name][0])
+            return (standing, None) if standing in ("none", "unpaired") else ("right", relation)
+        other = self.names.get(name)
+        if other is None or name not in self.on_many.inside or other not in self.on_one.inside:
+            return "unpaired", None
+        found = self.on_many.inside[name]
+        whole = without_axes(self.on_one.inside[other])
+        before = self._depth[name] + 1
+        if found.array.shape[len(found.axes) :][:before] != whole.shape[:before]:
+            return "unpaired", None  # in a loop that does not go as many rounds
+        relation = observed(found.array, found.axes, whole, self.sizes, before)
+        step = self._producers[name]
+        if relation is None and step.primitive == "unshard" and name not in self.many.outputs:
+            return self.standing(step.operands[0])  # what devices keep for a gradient, which they take back as it is
+        if relation is None:
+            return "none", None
+        if relation.right:
+            return "right", relation
+        return ("scaled" if relation.complete else "awaiting"), relation
+
+    def _array(self, name: Name) -> Host | None:
+        return self.on_many.inside[name].array if name in self.on_many.inside else None
+
+    # --- on purpose -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def on_purpose(self) -> dict[Name, str]:
+        """Values that depend on the mesh by construction, with why."""
+        found: dict[Name, str] = {}
+        for _ in range(2):  # what a loop carries comes back in
+            self._mark(self.many, found)
+        return found
+
+    def mark(self, name: Name, why: str) -> None:
+        """An argument that differs by device on purpose."""
+        self._given_purpose[name] = why
+
+    @cached_property
+    def _given_purpose(self) -> dict[Name, str]:
+        return {}
+
+    def _mark(self, program: Program, found: dict[Name, str]) -> None:
+        found.update(self._given_purpose)
+        for step in program.steps:
+            why = self._why(step.operands, found) or self._own(step)
+            if step.primitive == "scan":
+                (body,) = step.inside
+                for name in body.inputs:
+                    inner = self._why(self._sources[name], found)
+                    if inner:
+                        found[name] = inner
+                self._mark(body, found)
+                for name, output in zip(step.results, body.outputs, strict=True):
+                    inner = self._why([output], found)
+                    if inner:
+                        found[name] = inner
+                continue
+            if why:
+                found.update({name: why for name in step.results if self.standing(name)[0] != "right"})
+
+    def _why(self, operands: Iterable[Operand], found: Mapping[Name, str]) -> str | None:
+        return next((found[one] for one in operands if isinstance(one, int) and one in found), None)
+
+    def _own(self, step: Step) -> str | None:
+        """Why the step itself makes something that is each device's own."""
+        if not step.manual or all(self.standing(name)[0] == "right" for name in step.results):
+            return None
+        if step.primitive in _RANDOM:
+            return f"each device draws random numbers of its own ({step.place})"
+        if step.primitive in _COUNTS and self._counts(step):
+            return f"each device counts its own rows ({step.place}), as for a capacity per device"
+        if step.primitive in _PICKS and self._picks(step):
+            return f"each device picks a piece of its own of a replicated array ({step.place})"
+        return None
+
+    def _counts(self, step: Step) -> bool:
+        (operand,) = step.operands
+        array = self._array(operand) if isinstance(operand, int) else None
+        _, relation = self.standing(operand)
+        along = relation is not None and bool(relation.sharding(step.params["axis"]))
+        return along and array is not None and bool(np.isin(array, (0, 1)).all())
+
+    def _picks(self, step: Step) -> bool:
+        """A replicated array, indices that depend on the device alone, and a piece as large as on one device."""
+        array, *indices = step.operands
+        if self.standing(array) != ("right", REPLICATED):
+            return False
+        other = self.others.get(step)
+        if other is None or not any(self._is_place(index) for index in indices):
+            return False
+        return all(
+            self.many.types[a].shape == self._one_shape(b) for a, b in zip(step.results, other.results, strict=True)
+        )
+
+    def _one_shape(self, name: Name) -> tuple[int, ...]:
+        found = self.on_one.inside.get(name)
+        return () if found is None else without_axes(found).shape[1 + self._depth_of_one(name) :]
+
+    def _depth_of_one(self, name: Name) -> int:
+        back = next((many for many, one in self.names.items() if one == name), None)
+        return 0 if back is None else self._depth.get(back, 0)
+
+    def _is_place(self, operand: Operand) -> bool:
+        """Whether a value comes of the device's number and of constants alone."""
+        seen: set[Name] = set()
+        left = [operand]
+        met = False
+        while left:
+            one = left.pop()
+            if isinstance(one, Constant) or one in seen:
+                continue
+            seen.add(one)
+            step = self._producers.get(one)
+            if step is None:
+                return False
+            met = met or step.primitive == "axis_index"
+            left += self._sources[one]
+        return met
+
+    # --- where it begins ----------------------------------------------------------------------------------------------
+
+    def culprit(self, wrong: Iterable[Name]) -> Culprit | None:
+        """Where the wrong values begin; None where that is not known."""
+        wrong = list(wrong)
+        for spare_places, loops in ((True, False), (False, False), (False, True)):
+            ends = self._ends(wrong, spare_places, loops)
+            if ends:
+                first = min(ends, key=lambda name: self._order[name])
+                step = self._producers[first]
+                relations = tuple(self.standing(operand)[1] for operand in step.operands)
+                return Culprit(step, first, self.standing(first)[1], relations, self.others.get(step))
+        return None
+
+    def _ends(self, wrong: Iterable[Name], spare_places: bool, loops: bool) -> list[Name]:
+        seen: set[Name] = set()
+        left = list(wrong)
+        ends = []
+        while left:
+            name = left.pop()
+            if name in seen or (name in self._found and name not in self._producers and name not in self._sources):
+                continue
+            seen.add(name)
+            sources = [one for one in self._sources.get(name, ()) if isinstance(one, int)]
+            bad = [one for one in sources if self._is_bad(one, spare_places)]
+            left += bad
+            step = self._producers.get(name)
+            if step is None or self.standing(name)[0] == "unpaired":
+                continue
+            if (loops and step.primitive == "scan") or (not bad and step.primitive != "scan"):
+                ends.append(name)
+        return ends
+
+    def _is_bad(self, name: Name, spare_places: bool) -> bool:
+        standing, _ = self.standing(name)
+        if standing in ("right", "awaiting"):
+            return False
+        if name not in self._producers:
+            return True  # an argument of a loop's body
+        return not (spare_places and self._is_benign(name))
+
+    def _is_benign(self, name: Name) -> bool:
+        """Whether a value is a place, or a mask of places: these are a device's own while values are not."""
+        if name not in self._benign:
+            self._benign[name] = False  # what comes back to itself is not
+            step = self._producers.get(name)
+            self._benign[name] = (
+                step is not None
+                and step.primitive in _OF_PLACES
+                and _is_whole(self.many.types[name])
+                and all(self._is_fine(operand) for operand in step.operands)
+            )
+        return self._benign[name]
+
+    def _is_fine(self, operand: Operand) -> bool:
+        return self.standing(operand)[0] in ("right", "awaiting") or (
+            not isinstance(operand, Constant) and self._is_benign(operand)
+        )
+
+    def origin(self, operand: Operand) -> Step | None:
+        """Where the relation of a value that awaits a collective, or is off by a factor, arose."""
+        if isinstance(operand, Constant):
+            return None
+        standing, relation = self.standing(operand)
+        name, step = operand, self._producers.get(operand)
+        if relation is not None and relation.factor != 1:
+            standing = "scaled"
+        for _ in range(10_000):
+            before = next(
+                (
+                    one
+                    for one in self._sources.get(name, ())
+                    if isinstance(one, int) and self._like(one, standing, relation)
+                ),
+                None,
+            )
+            if before is None:
+                return step
+            name, step = before, self._producers.get(before) or step
+        return step
+
+    def _like(self, name: Name, standing: Standing, relation: Related | None) -> bool:
+        found, other = self.standing(name)
+        if relation is None or other is None:
+            return False
+        if standing == "scaled":
+            return math.isclose(float(other.factor), float(relation.factor))
+        if found != standing:
+            return False
+        return set(other.parts) >= set(relation.parts) and math.isclose(float(other.factor), float(relation.factor))
+
+    def makers(self, operands: Iterable[Operand]) -> Iterator[Step]:
+        """The operations that made the operands, and theirs, nearest first."""
+        left, seen = list(operands), set[Operand]()
+        while left and len(seen) < 50:
+            one = left.pop(0)
+            if isinstance(one, Constant) or one in seen:
+                continue
+            seen.add(one)
+            if one in self._producers:
+                yield self._producers[one]
+            left += self._sources.get(one, [])
+
+    def collective_before(self, operand: Operand) -> Step | None:
+        """The last collective on the way of a value."""
+        left, seen = [operand], set()
+        while left:
+            one = left.pop(0)
+            if isinstance(one, Constant) or one in seen:
+                continue
+            seen.add(one)
+            step = self._producers.get(one)
+            if step is not None and step.primitive in COLLECTIVES:
+                return step
+            if len(seen) > 50:
+                return None
+            left += self._sources.get(one, [])
+        return None
+
+
+def _is_whole(aval: Any) -> bool:
+    return str(getattr(aval, "dtype", "")).startswith(("int", "uint", "bool"))
+
+
+COLLECTIVES = frozenset(
+    "psum psum_invariant pmax pmin all_gather all_gather_invariant reduce_scatter all_to_all ppermute".split()
+)

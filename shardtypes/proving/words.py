@@ -1,0 +1,167 @@
+"""The words of a verdict, each in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shardtypes.lang.messages import applied_to, axes_text, device_mean, partial_sum, returned_as_replicated
+from shardtypes.proving.program import Constant, Step
+from shardtypes.proving.relation import Related, scale_words
+from shardtypes.proving.walk import COLLECTIVES, Culprit
+
+_PUBLIC = {
+    "psum_invariant": "lax.psum",
+    "all_gather_invariant": "lax.all_gather",
+    "reduce_scatter": "lax.psum_scatter",
+    "dot_general": "lax.dot_general",
+    "unshard": "the result of shard_map",
+    "shard": "shard_map",
+    "select_n": "lax.select",
+}
+_SIGNS = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def operation(step: Step) -> str:
+    """The name of an operation as users know it."""
+    name = step.primitive
+    return _PUBLIC.get(name) or _SIGNS.get(name) or f"lax.{name}"
+
+
+def mesh_text(sizes: Mapping[str, int]) -> str:
+    """``d=2, t=4``."""
+    return ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+
+
+def what_happens(found: Culprit, sizes: Mapping[str, int]) -> str:
+    """What the operation of a culprit does, with what its operands were, and what to write instead."""
+    step = found.step
+    known = [one for one in found.operands if one is not None]
+    if step.primitive == "unshard":
+        return _returned(step, found, sizes)
+    if step.primitive in ("psum", "psum_invariant", "pmax", "pmin"):
+        text = _reduced(step, known, sizes)
+        if text is not None:
+            return text
+    if step.primitive in COLLECTIVES:
+        return applied_to(operation(step), [_words(one, sizes) for one in known] or ["what nothing is known of"])
+    if found.relation is not None and found.relation.factor != 1:
+        return _scaled(found, sizes)
+    return _combined(step, found, sizes)
+
+
+def _words(relation: Related, sizes: Mapping[str, int]) -> str:
+    return f"what is {relation.words(sizes)}"
+
+
+def _returned(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
+    dims = step.params["dims"]
+    named = {axis for axes in dims for axis in axes}
+    missing = [axis for axis in step.params["sizes"] if axis not in named]
+    (relation,) = found.operands
+    what = f"result {step.params['number'] + 1} of shard_map"
+    if relation is None:
+        return f"{what} {returned_as_replicated(missing)}" if missing else f"{what} is put together from other parts"
+    parts = [axis for axis in relation.parts if axis in missing]
+    if parts:
+        return f"{what} is {relation.words(sizes)} but is returned as replicated: {_remedy(relation)}"
+    split = [axis for axis in missing if relation[axis].kind == "split"]
+    if split:
+        return f"{what} {returned_as_replicated(split)}"
+    said = "; ".join(f"dimension {dim} {axes_text(axes)}" for dim, axes in enumerate(dims) if axes) or "replicated"
+    return f"{what} is {relation.words(sizes)}, but out_specs says {said}"
+
+
+def _remedy(relation: Related, first: str = "") -> str:
+    """``call lax.psum(…, 't')``: the collective that completes a value."""
+    names = {"sum": "psum", "max": "pmax", "min": "pmin"}
+    collective = names.get(str(relation.monoid), "psum")
+    if relation.monoid == "sum" and relation.factor != 1:
+        collective = "pmean"
+    axes = repr(relation.parts[0]) if len(relation.parts) == 1 else repr(relation.parts)
+    return f"call lax.{collective}(…, {axes}){first}"
+
+
+def _reduced(step: Step, known: Sequence[Related], sizes: Mapping[str, int]) -> str | None:
+    """A reduction over devices of something else than a part."""
+    names = step.params.get("axes", step.params.get("axis_name", ()))
+    if not known:
+        return None
+    (relation, *_) = known
+    kind = operation(step)
+    done = [axis for axis in names if axis not in relation.parts and relation[axis].kind == "same"]
+    split = [axis for axis in names if relation[axis].kind == "split"]
+    if split:
+        return (
+            f"{kind} over {axes_text(split)} is applied to what is {relation.words(sizes)}: "
+            "it adds different shards; use all_gather, or leave it out"
+        )
+    means = relation.parts and relation.factor != 1 and kind == "lax.psum"
+    if means:
+        return f"{kind} is applied to {_part_words(relation, sizes)}: the sum is {_off(relation)}; {_remedy(relation)}"
+    if done and kind == "lax.psum":
+        return (
+            f"{kind} over {axes_text(done)} is applied to what is the same on all devices already: the result is "
+            f"{scale_words(_count(done, sizes))}"
+        )
+    return None
+
+
+def _part_words(relation: Related, sizes: Mapping[str, int]) -> str:
+    if relation.monoid != "sum":
+        return relation.words(sizes)
+    if relation.factor == _count(relation.parts, sizes):
+        return device_mean(relation.parts)
+    return partial_sum(relation.parts)
+
+
+def _off(relation: Related) -> str:
+    return scale_words(relation.factor)
+
+
+def _count(axes: Sequence[str], sizes: Mapping[str, int]) -> int:
+    count = 1
+    for axis in axes:
+        count *= sizes.get(axis, 1)
+    return count
+
+
+def _scaled(found: Culprit, sizes: Mapping[str, int]) -> str:
+    step, relation = found.step, found.relation
+    assert relation is not None
+    text = f"from here on it is {scale_words(relation.factor)}"
+    if step.primitive == "scan":
+        return f"the loop: {text}"
+    other = found.other
+    if other is not None:
+        for mine, his in zip(step.operands, other.operands, strict=False):
+            if isinstance(mine, Constant) and isinstance(his, Constant) and str(mine.value) != str(his.value):
+                return f"{text}: it takes {_number(mine)}, on one device {_number(his)}"
+    return f"{operation(step)}: {text}"
+
+
+def _number(constant: Constant) -> str:
+    try:
+        return f"{float(constant.value):g}"
+    except (TypeError, ValueError):
+        return "another array"
+
+
+def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
+    if step.primitive == "scan":
+        return "this loop: what it computes is not what one device computes, nor a shard or a partial result of it"
+    awaiting = [one for one in found.operands if one is not None and one.parts]
+    rest = [one for one in found.operands if one is not None and not one.parts and not one.zero]
+    name = operation(step)
+    if awaiting and rest and step.primitive in ("add", "add_any", "sub"):
+        texts = [_part_words(awaiting[0], sizes), f"what is {rest[0].words(sizes)}"]
+        return f"{applied_to(name, texts)}: {_remedy(awaiting[0], ' first')}"
+    if awaiting:
+        return applied_to(name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first"))
+    split = [one for one in found.operands if one is not None and one.split]
+    if split:
+        axes = [axis for one in split[:1] for axes in one.split.values() for axis in axes]
+        return (
+            f"{name} is applied to {' and '.join(dict.fromkeys(_words(one, sizes) for one in split))}: "
+            f"the devices along {axes_text(axes)} compute something else than one device does"
+        )
+    return f"the result of {name} is not what one device computes, nor a shard or a partial result of it"

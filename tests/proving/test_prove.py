@@ -1,0 +1,200 @@
+"""``prove``: right programs are proved, wrong ones refuted in their line, and what cannot be told is said."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+import shardtypes
+from shardtypes import f32, prove, typed_shard_map
+from shardtypes.proving import Refuted
+from shardtypes.proving.rules import RULES
+from tests.proving import cases
+from tests.proving.cases import MESH, RIGHT, SIZES, WRONG, array
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_programs_are_proved(name: str) -> None:
+    case = RIGHT[name]
+    found = prove(case.made(MESH), *case.args)
+    assert found.ok, str(found)
+    assert found.proved == 1.0 and found.culprit is None and found.assumed
+    assert set(found.sizes) == set(SIZES)
+
+
+@pytest.mark.parametrize("name", ["mlp", "scattered_mlp", "fully_sharded", "layers", "embedding", "normalised_by_own"])
+def test_gradients_are_proved(name: str) -> None:
+    case = RIGHT[name]
+    found = prove(case.made(MESH), *case.args, grad=True)
+    assert found.ok, str(found)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_programs_are_refuted_in_their_line(name: str) -> None:
+    case = WRONG[name]
+    found = prove(case.made(MESH), *case.args)
+    assert found.ok is False and found.agrees is False
+    assert found.culprit is not None and found.numbers is not None
+    assert found.culprit.what == case.words
+    assert f"# mark: {case.mark}" in Path(cases.__file__).read_text().splitlines()[found.culprit.line - 1]
+    assert case.words in str(found) and found.numbers.path in found.reason
+    with pytest.raises(Refuted, match="refuted"):
+        found.raise_if_failed()
+
+
+def test_the_numbers_are_those_of_the_program() -> None:
+    found = prove(WRONG["sum_of_means"].made(MESH), np.arange(128, dtype=np.float32).reshape(8, 16))
+    assert found.numbers is not None
+    assert found.numbers.on_devices == pytest.approx(2 * found.numbers.on_one)
+    assert found.numbers.off_by == pytest.approx(1.0)
+    assert found.numbers.arguments[0].shape == (8, 16)
+
+
+def test_meshes_may_be_given_in_any_form() -> None:
+    @typed_shard_map
+    def total(x: f32["B/d M/t"]) -> f32["B/d"]:
+        return lax.psum(x.sum(1), "t")
+
+    for mesh in ({"d": 2, "t": 4}, "d=2, t=4", MESH):
+        found = prove(total, array(8, 16), mesh=mesh)
+        assert found.ok and found.sizes == SIZES
+    with jax.sharding.use_abstract_mesh(MESH):
+        assert prove(total, array(8, 16)).ok
+
+
+def test_the_mesh_that_is_given_replaces_the_one_that_is_held() -> None:
+    case = RIGHT["reads_its_mesh"]
+    alone = jax.make_mesh((1,), ("t",), axis_types=(jax.sharding.AxisType.Auto,))
+    found = prove(case.made(alone), *case.args, mesh={"t": 8})
+    assert found.ok and found.sizes == {"t": 8}
+
+
+def test_nothing_stays_behind() -> None:
+    alone = jax.make_mesh((1,), ("t",), axis_types=(jax.sharding.AxisType.Auto,))
+    function = cases.reads_its_mesh(alone)
+    x = jnp.arange(16.0)
+    before = function(x)
+    assert prove(function, x, mesh={"t": 4}).ok
+    assert alone.shape["t"] == 1 and alone.size == 1 and alone.axis_sizes == (1,)
+    assert MESH.shape["t"] == 4
+    np.testing.assert_allclose(function(x), before)
+    np.testing.assert_allclose(jax.vmap(lambda y: lax.psum(y, "i"), axis_name="i")(x), np.full(16, x.sum()))
+
+
+def _mean_difference(x: Any) -> Any:
+    return x - lax.pmean(jnp.mean(x), "i")
+
+
+@pytest.mark.parametrize("transform", [jax.pmap, jax.vmap])
+def test_mapped_functions_are_compared_with_one_device_that_has_all_rows(transform: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+    assert prove(transform(_mean_difference, axis_name="i"), x).ok
+    found = prove(transform(lambda x: x - jnp.mean(x), axis_name="i"), x)
+    assert found.ok is None and "nothing crosses devices along 'i'" in found.reason
+    found = prove(transform(lambda x: x - lax.psum(jnp.mean(x), "i"), axis_name="i"), x)
+    assert found.ok is False
+
+
+def test_copies_of_an_argument_are_one_argument() -> None:
+    @partial(jax.pmap, axis_name="i")
+    def step(w: Any, x: Any) -> Any:
+        return w - lax.pmean(jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), "i")
+
+    x = np.random.default_rng(0).normal(size=(8, 4, 3)).astype(np.float32)
+    w = np.stack([np.arange(3, dtype=np.float32)] * 8)
+    assert prove(step, w, x).ok
+
+    @partial(jax.pmap, axis_name="i")
+    def drifting(w: Any, x: Any) -> Any:
+        return w - jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), lax.pmean(jnp.mean(x), "i")
+
+    found = prove(drifting, w, x)  # on the way to an average, for all that is known
+    assert found.ok is None and "result[0] is a per-device mean along 'i'" in found.reason
+
+
+def test_the_compiler_needs_no_proof() -> None:
+    found = prove(jax.jit(lambda x: x @ x.T), array(4, 4))
+    assert found.ok and "no axis of a mesh" in found.reason
+
+
+def test_a_reference_is_another_program() -> None:
+    mlp = RIGHT["mlp"].made(MESH)
+    args = RIGHT["mlp"].args
+    assert prove(mlp, *args, reference=lambda x, w, v: jax.nn.gelu(x @ w) @ v).agrees
+    found = prove(mlp, *args, reference=lambda x, w, v: jax.nn.relu(x @ w) @ v)
+    assert found.ok is False and "on one" in found.reason
+
+
+def test_per_device_randomness_is_not_blamed() -> None:
+    @partial(jax.shard_map, mesh=MESH, in_specs=(P("d"), P()), out_specs=P("d"), check_vma=False)
+    def dropout(x: Any, key: Any) -> Any:
+        key = jax.random.fold_in(key, lax.axis_index("d"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0)
+
+    found = prove(dropout, array(8, 16), jax.random.key(0))
+    assert found.ok is None and "random numbers of its own" in found.reason
+
+
+def test_dependence_on_purpose_is_declared() -> None:
+    found = prove(WRONG["local_size"].made(MESH), *WRONG["local_size"].args, mesh_dependent="a mean of each shard")
+    assert found.ok is None and "a mean of each shard" in found.reason
+
+
+def test_what_cannot_be_told_says_where_knowledge_ends() -> None:
+    @partial(jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P("t"), check_vma=False)
+    def turned(x: Any) -> Any:
+        there = lax.ppermute(x, "t", [(i, (i + 1) % 4) for i in range(4)])
+        return lax.ppermute(there, "t", [((i + 1) % 4, i) for i in range(4)])
+
+    found = prove(turned, array(8), mesh=None)
+    assert found.ok is None
+    assert "names device 1 of 1" in found.reason
+
+    @partial(jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P("t"), check_vma=False)
+    def ring(x: Any) -> Any:
+        n = lax.axis_size("t")
+        there = lax.ppermute(x, "t", [(i, (i + 1) % n) for i in range(n)])
+        return lax.ppermute(there, "t", [((i + 1) % n, i) for i in range(n)])
+
+    found = prove(ring, array(8))
+    assert found.ok is None and found.agrees and found.culprit is not None
+    assert "devices exchange their shards" in found.culprit.what
+
+
+def test_a_verdict_is_no_bool() -> None:
+    with pytest.raises(TypeError, match="three values"):
+        bool(prove(RIGHT["mean"].made(MESH), *RIGHT["mean"].args))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: prove(3), TypeError, "prove takes a function and its example arguments, not int"),  # type: ignore[arg-type]
+        (lambda: prove(jnp.sum, array(2), reference=3), TypeError, "reference is a function"),  # type: ignore[arg-type]
+        (lambda: prove(jnp.sum, array(2), mesh=3), TypeError, "mesh is a mesh, a dict of axis sizes"),
+        (lambda: prove(jnp.sum, array(2), mesh="d4"), ValueError, "write axes like 'd=2,t=4'"),
+        (lambda: prove(jnp.sum, array(2), mesh={"d": 0}), ValueError, "axes have sizes of at least 1"),
+    ],
+)
+def test_bad_input_is_refused(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_it_is_exported() -> None:
+    assert shardtypes.prove is prove and "prove" in shardtypes.__all__
+
+
+def test_a_wrong_rule_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof of a wrong program hangs on the rules alone: one that lets a partial sum through proves it."""
+    case = WRONG["softmax_before_psum"]
+    monkeypatch.setitem(RULES, "exp", RULES["neg"])
+    assert prove(case.made(MESH), *case.args).ok
