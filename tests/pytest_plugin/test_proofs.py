@@ -98,7 +98,7 @@ def test_each_call_has_a_verdict(project: None, run: Run, workers: tuple[str, ..
 def test_without_the_option_they_are_counted(project: None, run: Run) -> None:
     result = run("--shardtypes", "--no-shardtypes-trace")
     result.assert_outcomes(passed=7)
-    result.stdout.fnmatch_lines(["mapped functions not compared with one device: 5 (--shardtypes-prove compares them)"])
+    result.stdout.fnmatch_lines(["mapped functions not compared with one device: 6 (--shardtypes-prove compares them)"])
 
 
 def test_jax_is_left_as_it_was(run: Run, pytester: pytest.Pytester) -> None:
