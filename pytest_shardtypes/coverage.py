@@ -25,8 +25,8 @@ class Coverage:
     mesh where that axis is larger than one; ``layouts`` are the annotations and meshes that were found to agree.
     ``checking`` maps a function to the seconds that its checks took in all its calls, compiling for them included.
     ``traced`` maps the node id of a function's trace to its verdict; ``collectives`` that of a test to what it
-    compiled, ``seconds`` to how long it took. ``proved`` maps the node id of a call of a mapped function to what comparing
-    it with one device gave; ``not_compared`` are such functions, where they were only counted.
+    compiled, ``seconds`` to how long it took. ``proved`` maps the node id of a call of a mapped function to what
+    comparing it with one device gave; ``not_compared`` are such functions, where they were only counted.
     """
 
     checks: Mapping[str, int]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax._src import pjit as _pjit  # none of these has a public place to be asked
 from jax._src import shard_map as _shard_map
@@ -28,8 +29,8 @@ _PACKAGES = ("jax", "shardtypes", "pytest_shardtypes")
 
 @dataclass(frozen=True)
 class Call:
-    """``function`` and what it was given: arrays of NumPy, and other leaves as they were. ``mesh`` was in force; ``key`` is
-    equal for calls that run the same program."""
+    """``function`` and what it was given: arrays of NumPy, and other leaves as they were. ``mesh`` was in force;
+    ``key`` is equal for calls that run the same program."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -210,7 +211,7 @@ def _copied(leaf: Any) -> Any:
     if not leaf.is_fully_addressable:
         return _shape_of(leaf)
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        data = np.array(jax.random.key_data(leaf))
+        data = jnp.array(np.array(jax.random.key_data(leaf)))
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
     return np.array(leaf)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_shardtypes.coverage import Coverage
     from pytest_shardtypes.hook import PackageHook
     from pytest_shardtypes.proofs import Proving
+    from pytest_shardtypes.recorded_calls import RecordedCalls
     from pytest_shardtypes.trace_items import Tracing
 
 _EVERYTHING_KEY = "shardtypes_everything"
@@ -48,6 +49,7 @@ class Run:
         self.hook: PackageHook | None = None
         self.tracing: Tracing | None = None
         self.proving: Proving | None = None
+        self._calls: RecordedCalls | None = None
         self.facts = Facts()
         self.rank = Rank.of()
         self.processes: Processes | None = None
@@ -117,8 +119,11 @@ class Run:
             self.processes = Processes(self.config, self.options.processes, each)
             self.config.pluginmanager.register(self.processes, "shardtypes-processes")
         if self.options.trace and not self.hook.switched_off:
+            from pytest_shardtypes.recorded_calls import CALLS, RecordedCalls
             from pytest_shardtypes.trace_items import Tracing
 
+            self.config.stash[CALLS] = self._calls = RecordedCalls()
+            self._calls.install()
             self.tracing = Tracing(self.hook.packages, self.config.rootpath, self._collects_everything())
             self.config.pluginmanager.register(self.tracing, "shardtypes-tracing")
         if self.proving is not None:
@@ -246,6 +251,8 @@ class Run:
         examples.exchange(self._examples_before)
         if self.proving is not None:
             self.proving.calls.uninstall()
+        if self._calls is not None:
+            self._calls.uninstall()
         if self.hook is not None:
             self.hook.uninstall()
         if self.forced is not None:

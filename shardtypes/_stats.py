@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+Listener: TypeAlias = Callable[[str, tuple[Any, ...], Mapping[str, Any]], None]
 
 
 @dataclass
@@ -23,6 +26,7 @@ class _Counters:
 
 
 recording = False
+_listener: Listener | None = None
 _lock = threading.Lock()
 _counters = _Counters()
 # Reasons are kept even without recording: a check that was skipped must be findable afterwards.
@@ -55,11 +59,19 @@ def declare_function(name: str, place: str) -> None:
     _counters.declared[name] = place
 
 
-def count_function(name: str) -> None:
-    """Count one call of a checked function, whatever comes of it."""
+def count_function(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Count one call of a checked function, whatever comes of it, and tell whoever wants to hear of it."""
     if recording:
         with _lock:
             _counters.functions[name] += 1
+        if _listener is not None:
+            _listener(name, args, kwargs)
+
+
+def hear(listener: Listener | None) -> None:
+    """Have each call of a checked function told to a listener, while recording is on; None for no more."""
+    global _listener
+    _listener = listener
 
 
 def cover_dimension(function: str, role: str, dim: int, axis: str, verified: bool) -> None:

@@ -280,7 +280,7 @@ def _wrap_call(checks: _Checks) -> Any:
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
         if _stats.recording:
-            _stats.count_function(f"{function.__module__}.{checks.display}")
+            _stats.count_function(f"{function.__module__}.{checks.display}", args, kwargs)
         plan = checks._plan or checks.plan
         view = current_view()
         table = None if fresh else scope_in_force()
@@ -333,7 +333,7 @@ def _wrap_coroutine(checks: _Checks) -> Any:
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return await function(*args, **kwargs)
         if _stats.recording:
-            _stats.count_function(f"{function.__module__}.{checks.display}")
+            _stats.count_function(f"{function.__module__}.{checks.display}", args, kwargs)
         plan, view = checks.plan, current_view()
         scope = None if checks.fresh else scope_in_force()
         table = scope
@@ -368,7 +368,7 @@ def _wrap_generator(checks: _Checks) -> Any:
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
         if _stats.recording:
-            _stats.count_function(f"{function.__module__}.{checks.display}")
+            _stats.count_function(f"{function.__module__}.{checks.display}", args, kwargs)
         plan = checks.plan
         scope = None if checks.fresh else scope_in_force()
         table = Table() if scope is None else scope.copy()

@@ -10,10 +10,12 @@ _ATTRIBUTE = "__mesh_dependent__"
 
 
 def mesh_dependent(why: str) -> Callable[[Function], Function]:
-    """Say why a function may give other numbers on other meshes: ``@mesh_dependent("each device drops its own units")``.
+    """Say why a function may give other numbers on other meshes.
 
-    ``prove`` and ``pytest --shardtypes-prove`` then give no verdict, and say this instead. Raises ``TypeError`` without a
-    reason.
+    ``@mesh_dependent("each device drops its own units")``
+
+    ``prove`` and ``pytest --shardtypes-prove`` then give no verdict, and say this instead. Raises ``TypeError`` without
+    a reason.
     """
     if not isinstance(why, str) or not why.strip():
         raise TypeError("mesh_dependent takes a reason, as in @mesh_dependent('each device drops its own units')")

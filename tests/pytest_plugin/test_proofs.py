@@ -21,7 +21,8 @@ def mlp(wrong):
     def body(x, w):
         h = x @ w
         return jnp.tanh(h) if wrong else jnp.tanh(lax.psum(h, "t"))
-    return jax.shard_map(body, mesh=mesh(), in_specs=(P("d", "t"), P("t", None)), out_specs=P("d", None), check_vma=False)
+    specs = P("d", "t"), P("t", None)
+    return jax.shard_map(body, mesh=mesh(), in_specs=specs, out_specs=P("d", None), check_vma=False)
 
 @jax.jit
 def right(x, w):
