@@ -210,7 +210,7 @@ def _copied(leaf: Any) -> Any:
         return leaf
     if not leaf.is_fully_addressable:
         return _shape_of(leaf)
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         data = jnp.array(np.array(jax.random.key_data(leaf)))
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
     return np.array(leaf)
