@@ -25,7 +25,8 @@ class Coverage:
     mesh where that axis is larger than one; ``layouts`` are the annotations and meshes that were found to agree.
     ``checking`` maps a function to the seconds that its checks took in all its calls, compiling for them included.
     ``traced`` maps the node id of a function's trace to its verdict; ``collectives`` that of a test to what it
-    compiled, ``seconds`` to how long it took.
+    compiled, ``seconds`` to how long it took. ``proved`` maps the node id of a call of a mapped function to what
+    comparing it with one device gave; ``not_compared`` are such functions, where they were only counted.
     """
 
     checks: Mapping[str, int]
@@ -40,6 +41,8 @@ class Coverage:
     traced: Mapping[str, str] = field(default_factory=dict)
     collectives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    proved: Mapping[str, str] = field(default_factory=dict)
+    not_compared: tuple[str, ...] = ()
 
     @property
     def unreached(self) -> tuple[str, ...]:
@@ -69,7 +72,7 @@ class Coverage:
             (name, role, dim, axis): verified for name, role, dim, axis, verified in plain["dimensions"]
         }
         values["layouts"] = tuple((name, role, text, mesh) for name, role, text, mesh in plain["layouts"])
-        for name in ("too_early", "never_imported"):
+        for name in ("too_early", "never_imported", "not_compared"):
             values[name] = tuple(plain[name])
         values["collectives"] = {name: tuple(lines) for name, lines in plain["collectives"].items()}
         return cls(**values)
@@ -122,6 +125,7 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
     checking: dict[str, float] = {}
     too_early: set[str] = set()
     never_imported: set[str] | None = None
+    not_compared: set[str] = set()
     for part in parts:
         checks.update(part.checks)
         not_possible.update(part.not_possible)
@@ -132,6 +136,7 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         checking = _added(checking, part.checking)
         layouts.update(dict.fromkeys(part.layouts))
         too_early.update(part.too_early)
+        not_compared.update(part.not_compared)
         missing = set(part.never_imported)
         never_imported = missing if never_imported is None else never_imported & missing
     return Coverage(
@@ -144,4 +149,5 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         too_early=tuple(sorted(too_early)),
         never_imported=tuple(sorted(never_imported or ())),
         checking=checking,
+        not_compared=tuple(sorted(not_compared)),
     )

@@ -40,11 +40,11 @@ class Calls:
 
     def begin(self) -> None:
         """See every call of a checked function from now on."""
-        _stats.watching = self._see
+        _stats.watch(self._see)
 
     def end(self) -> None:
         """See none any longer."""
-        _stats.watching = None
+        _stats.unwatch(self._see)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

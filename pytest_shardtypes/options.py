@@ -28,6 +28,7 @@ class Options:
     mesh: MeshAxes | None
     packages: tuple[str, ...] | None
     trace: bool
+    prove: bool
     all_annotations: bool
     processes: int | None
     report: Path | None
@@ -54,6 +55,7 @@ def read_options(
         processes=_processes(_given(config, options, "processes"), devices),
         all_annotations=bool(_given(config, options, "all_annotations").value),
         trace=bool(_given(config, options, "trace").value),
+        prove=bool(_given(config, options, "prove").value),
         report=_report(_given(config, options, "report"), config.rootpath),
     )
 

@@ -18,6 +18,7 @@ MARKERS = (
     "mesh(*, axis_types='auto', **axes): run the test with this mesh in force, as in @pytest.mark.mesh(d=2, t=4)",
     "meshes(*specs, axis_types='auto'): run the test once on each mesh, as in @pytest.mark.meshes('d=8', 'd=2,t=4')",
     "processes(*, timeout=120): run the test in each of the processes of --shardtypes-processes, at most for so long",
+    "mesh_dependent(why): functions that the test calls may give other numbers on other meshes, for this reason",
     "shardtypes_trace: on the tests that --shardtypes makes of annotated functions, as in -m 'not shardtypes_trace'",
     "shardtypes_laws: on the tests that --shardtypes makes of the roles of dimensions, as in -m 'not shardtypes_laws'",
 )
@@ -58,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="make each annotated function of the packages a test: it is traced for all sizes (default: on)",
     )
     group.addoption(
+        "--shardtypes-prove",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="compare each function that maps over devices, as the tests call it, with one device (default: off)",
+    )
+    group.addoption(
         "--shardtypes-all-annotations",
         action=argparse.BooleanOptionalAction,
         default=None,
@@ -88,6 +95,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addini("shardtypes_all_annotations", "twin of --shardtypes-all-annotations", type="bool", default=False)
     parser.addini("shardtypes_processes", "twin of --shardtypes-processes", type="int", default=None)
     parser.addini("shardtypes_trace", "twin of --shardtypes-trace", type="bool", default=True)
+    parser.addini("shardtypes_prove", "twin of --shardtypes-prove", type="bool", default=False)
     parser.addini("shardtypes_report", "twin of --shardtypes-report", type="string", default=None)
 
 

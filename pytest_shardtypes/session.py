@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_shardtypes.coverage import Coverage
     from pytest_shardtypes.hook import PackageHook
     from pytest_shardtypes.law_items import LawItems
+    from pytest_shardtypes.proofs import Proving
+    from pytest_shardtypes.recorded_calls import RecordedCalls
     from pytest_shardtypes.trace_items import Tracing
 
 _EVERYTHING_KEY = "shardtypes_everything"
@@ -48,6 +50,8 @@ class Run:
         self.hook: PackageHook | None = None
         self.tracing: Tracing | None = None
         self.laws: LawItems | None = None
+        self.proving: Proving | None = None
+        self._calls: RecordedCalls | None = None
         self.facts = Facts()
         self.rank = Rank.of()
         self.processes: Processes | None = None
@@ -75,6 +79,11 @@ class Run:
         packages = self.options.packages or hook.packages_in(self.config.rootpath)
         self.hook = hook.PackageHook(packages, self.config.getini("python_files"), self.options.all_annotations)
         self.hook.install()
+        if not self.hook.switched_off:
+            from pytest_shardtypes.proofs import Proving
+
+            self.proving = Proving(self.config.rootpath, self.options.prove)
+            self.proving.calls.install()
 
     def take_options(self) -> None:
         """Have the options of the run that started this process as one of several."""
@@ -113,14 +122,19 @@ class Run:
             self.config.pluginmanager.register(self.processes, "shardtypes-processes")
         if self.options.trace and not self.hook.switched_off:
             from pytest_shardtypes.law_items import LawItems, read_roles
+            from pytest_shardtypes.recorded_calls import CALLS, RecordedCalls
             from pytest_shardtypes.trace_items import Tracing
 
+            self.config.stash[CALLS] = self._calls = RecordedCalls()
+            self._calls.install()
             self.laws = LawItems(read_roles(self.config.rootpath))
             root = self.config.rootpath
             self.tracing = Tracing(self.hook.packages, root, self._collects_everything(), self.laws.of)
             self.config.pluginmanager.register(self.tracing, "shardtypes-tracing")
             self.config.pluginmanager.register(self.laws, "shardtypes-laws")
             self.laws.calls.begin()
+        if self.proving is not None:
+            self.config.pluginmanager.register(self.proving, "shardtypes-proving")
         self.config.pluginmanager.register(self, "shardtypes-run")
         self.config.pluginmanager.register(fixtures, "shardtypes-fixtures")
         self.config.pluginmanager.register(explaining, "shardtypes-explaining")
@@ -184,7 +198,10 @@ class Run:
 
         assert self.hook is not None
         ranks = [] if self.processes is None else self.processes.coverage
-        return coverage.merge([coverage.take(self.hook), *map(coverage.Coverage.from_json, [*self._workers, *ranks])])
+        own = coverage.take(self.hook)
+        if self.proving is not None:
+            own = replace(own, not_compared=tuple(sorted(self.proving.calls.names)))
+        return coverage.merge([own, *map(coverage.Coverage.from_json, [*self._workers, *ranks])])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -201,7 +218,14 @@ class Run:
 
         assert self.hook is not None
         traced = {} if self.tracing is None else self.tracing.verdicts
-        total = replace(self._counted(), traced=traced, collectives=self.facts.collectives, seconds=self.facts.seconds)
+        proved = {} if self.proving is None else self.proving.verdicts
+        total = replace(
+            self._counted(),
+            traced=traced,
+            proved=proved,
+            collectives=self.facts.collectives,
+            seconds=self.facts.seconds,
+        )
         terminalreporter.section("shardtypes")
         for name in () if self.tracing is None else self.tracing.useless_examples:
             terminalreporter.line(
@@ -236,6 +260,10 @@ class Run:
         examples.exchange(self._examples_before)
         if self.laws is not None:
             self.laws.calls.end()
+        if self.proving is not None:
+            self.proving.calls.uninstall()
+        if self._calls is not None:
+            self._calls.uninstall()
         if self.hook is not None:
             self.hook.uninstall()
         if self.forced is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from shardtypes.switches import switched_off
 
 LISTED = 20
 COULD_NOT_TELL = "could not tell"  # how such a verdict begins
+NOT_COMPARED = "not compared"  # how that of a function that may depend on the mesh begins
+NOT_TOLD = (COULD_NOT_TELL, NOT_COMPARED)
 
 
 def lines(coverage: Coverage, packages: Sequence[str], root: Path) -> Iterator[str]:
@@ -25,6 +28,7 @@ def lines(coverage: Coverage, packages: Sequence[str], root: Path) -> Iterator[s
         yield from _listed(
             "tracing could not tell", [f"{name}{text.removeprefix(COULD_NOT_TELL)}" for name, text in unknown]
         )
+    yield from _compared(coverage)
     for name in coverage.never_imported:
         yield f"package {name}: no test imported it, so nothing in it was checked"
     for name in coverage.too_early:
@@ -42,6 +46,19 @@ def lines(coverage: Coverage, packages: Sequence[str], root: Path) -> Iterator[s
         "sharding never verified",
         [f"{name}, {role}, dimension {dim} over {axis}" for name, role, dim, axis in coverage.unverified],
     )
+
+
+def _compared(coverage: Coverage) -> Iterator[str]:
+    """Which functions that map over devices were compared with one device."""
+    if coverage.proved:
+        words = Counter(text.partition(":")[0] for text in coverage.proved.values())
+        counts = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
+        yield f"mapped functions compared with one device: {counts}"
+        told = [(name, text) for name, text in sorted(coverage.proved.items()) if text.startswith(NOT_TOLD)]
+        yield from _listed("not compared, or without an answer", [f"{name}: {text}" for name, text in told])
+    if coverage.not_compared:
+        count = len(coverage.not_compared)
+        yield f"mapped functions not compared with one device: {count} (--shardtypes-prove compares them)"
 
 
 def _place(place: str, root: Path) -> str:

@@ -19,6 +19,7 @@ from pytest_shardtypes import candidates, examples, verdicts
 from pytest_shardtypes.annotated import takes_arrays
 from pytest_shardtypes.candidates import Candidate
 from pytest_shardtypes.examples import Example
+from pytest_shardtypes.recorded_calls import CALLS
 from pytest_shardtypes.summary import COULD_NOT_TELL
 from shardtypes.fields import is_pytree_dataclass
 
@@ -116,7 +117,7 @@ class Trace(pytest.Item):
         """Raise ``Wrong`` or ``CouldNotTell``, or return."""
         if self.broken is not None:
             raise CouldNotTell(self.broken)
-        outcome = verdicts.judge(self.found.qualified, self.found.function, self.example)
+        outcome = verdicts.judge(self.found.qualified, self.found.function, self.example, self.config.stash[CALLS])
         if outcome.ok is None:
             raise CouldNotTell(outcome.text)
         if outcome.ok is False:
@@ -241,7 +242,8 @@ class Tracing:
                 continue
             seen.add(item.nodeid)
             kept.append(item)
-        items[:] = kept
+        # Last, for what the tests call is an example to some of them.
+        items[:] = sorted(kept, key=lambda item: isinstance(item, Trace))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:

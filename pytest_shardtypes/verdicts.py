@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_shardtypes.examples import Example
 from pytest_shardtypes.meshes import abstract_mesh
+from pytest_shardtypes.recorded_calls import RecordedCalls
 from shardtypes import _stats
 from shardtypes.certainty import why_uncertain
 from shardtypes.tracing import Verdict, trace
@@ -29,13 +30,17 @@ class Outcome:
     error: Exception | None = None
 
 
-def judge(name: str, f: Callable[..., Any], example: Example) -> Outcome:
-    """Trace ``f`` with the example. Nothing that is met counts as reached by a test."""
+def judge(name: str, f: Callable[..., Any], example: Example, calls: RecordedCalls) -> Outcome:
+    """Trace ``f`` with the example, or if there is none and it needs one, with what a test gave it. Nothing that is met
+    counts as reached by a test."""
     inner = inspect.unwrap(f)
     if inspect.iscoroutinefunction(inner) or inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         return Outcome(None, "it is a coroutine or a generator, which only tests can run")
     with uncounted():
         verdict = _verdict(f, example)
+        if verdict.ok is None and example == Example():
+            as_called = calls.verdict(name, f)
+            verdict = verdict if as_called is None else as_called
     if verdict.ok is True:
         return Outcome(True, verdict.reason)
     why = why_uncertain(verdict.error) if verdict.error is not None else None

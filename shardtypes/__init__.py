@@ -173,6 +173,7 @@ if TYPE_CHECKING:
     from shardtypes.manual_check import check as check
     from shardtypes.manual_check import check_size as check_size
     from shardtypes.mapped import typed_shard_map as typed_shard_map
+    from shardtypes.mesh_dependence import mesh_dependent as mesh_dependent
     from shardtypes.partition_specs import (
         is_fully_sharded as is_fully_sharded,
     )
@@ -261,6 +262,7 @@ _HOMES = {
     "Array": "stacked",
     "enabled": "switches",
     "explain": "explanation",
+    "mesh_dependent": "mesh_dependence",
     "install_import_hook": "import_hook",
     "pytree_dataclass": "pytrees",
     "register_with_typeguard": "typeguard_plugin",

@@ -9,7 +9,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+Watcher: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
 
 
 @dataclass
@@ -25,7 +27,7 @@ class _Counters:
 
 recording = False
 # Who sees every call of a checked function, besides counting.
-watching: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None
+_watchers: list[Watcher] = []
 _lock = threading.Lock()
 _counters = _Counters()
 # Reasons are kept even without recording: a check that was skipped must be findable afterwards.
@@ -65,10 +67,20 @@ def count_function(name: str) -> None:
             _counters.functions[name] += 1
 
 
+def watch(watcher: Watcher) -> None:
+    """Have a watcher see every call of a checked function while recording is on: the function and its arguments."""
+    _watchers.append(watcher)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Have it see none any longer."""
+    _watchers.remove(watcher)
+
+
 def see_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Hand a call of a checked function to who wants to see it, while recording is on."""
-    if watching is not None:
-        watching(function, args, kwargs)
+    """Show a call of a checked function to those who watch."""
+    for watcher in _watchers:
+        watcher(function, args, kwargs)
 
 
 def cover_dimension(function: str, role: str, dim: int, axis: str, verified: bool) -> None:

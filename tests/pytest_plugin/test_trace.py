@@ -235,3 +235,55 @@ def test_bad_examples() -> None:
         trace_example("model layers")
     with pytest.raises(BadMesh):
         trace_example("model.f", mesh="d")
+
+
+CALLED = """
+import jax.numpy as jnp
+from shardtypes import f32
+
+def mlp(params, x: f32['B M']) -> f32['B F']:
+    return jnp.tanh(x @ params["w"] + params["b"])
+
+def heads(x: f32['B M'], config) -> f32['B H M//H']:
+    return x.reshape(x.shape[0], config["heads"], -1)
+
+def of_one_size(params, x: f32['B M']) -> f32['B M']:
+    return x * params["scale"]
+
+def only_refused(params, x: f32['B M']) -> f32['B M']:
+    return x @ params["w"]
+
+def never_called(params, x: f32['B M']) -> f32['B M']:
+    return x
+"""
+
+
+def test_what_a_test_gives_is_an_example(pytester: pytest.Pytester, run: Run) -> None:
+    """Functions that need more than their annotations are traced with the call of a test, for all sizes that it leaves
+    open; where none are, or the call fails, that tells nothing."""
+    pytester.makepyfile(
+        called=CALLED,
+        test_called="""
+import jax.numpy as jnp, pytest
+import called
+
+def test_calls():
+    x = jnp.ones((4, 16))
+    called.mlp({"w": jnp.ones((16, 6)), "b": jnp.zeros(6)}, x)
+    called.heads(x, {"heads": 4})
+    called.of_one_size({"scale": jnp.ones((4, 16))}, x)
+    with pytest.raises(Exception):
+        called.only_refused({"w": jnp.ones((16, 6))}, x)
+""",
+    )
+    result = run("--shardtypes", "--shardtypes-packages", "called", "-v")
+    result.stdout.fnmatch_lines(["*3 passed, 3 could not tell*"])
+    result.stdout.fnmatch_lines_random(
+        [
+            "called.py::mlp PASSED*",
+            "called.py::heads PASSED*",
+            "called.py::of_one_size COULD NOT TELL*",
+            "called.py::only_refused COULD NOT TELL*",
+            "called.py::never_called COULD NOT TELL*",
+        ]
+    )

@@ -1,0 +1,127 @@
+"""Functions that map over devices, compared with one device: each call that a test makes is an item of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_shardtypes.mapped_calls import Call, MappedCalls
+from pytest_shardtypes.summary import COULD_NOT_TELL, NOT_COMPARED
+from shardtypes.mesh_dependence import dependence_of
+from shardtypes.proving import Proof, prove
+from shardtypes.switches import enabled
+
+AGREES = "agrees in numbers"
+_MARK = "mesh_dependent"
+
+
+class Proving:
+    """The hooks that note calls, and with ``compares`` compare them after the test that made them."""
+
+    def __init__(self, root: Path, compares: bool) -> None:
+        self.calls = MappedCalls(keeps=compares)
+        self.verdicts: dict[str, str] = {}
+        self._root = root
+        self._made: Counter[str] = Counter()
+        self._compared_before: set[str] = set()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Listen while the test runs."""
+        self.calls.listening = True
+        try:
+            yield
+        finally:
+            self.calls.listening = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Compare what the test called once its meshes are out of force."""
+        result = yield
+        for call in self.calls.take():
+            if call.key not in self._compared_before:
+                report = self._report(item, call)
+                item.ihook.pytest_runtest_logreport(report=report)
+        return result
+
+    def _report(self, item: pytest.Item, call: Call) -> pytest.TestReport:
+        reason = _exemption(item, call)
+        proof = None if reason else self._compared(call)
+        path, line = call.place or (str(item.path), 1)
+        file = Path(path)
+        shown = str(file.relative_to(self._root)) if file.is_relative_to(self._root) else path
+        verdict, text = (NOT_COMPARED, reason) if proof is None else _verdict(proof)
+        longrepr: Any = None
+        if verdict == "refuted":
+            longrepr = text
+        elif verdict in (COULD_NOT_TELL, NOT_COMPARED):
+            longrepr = (path, line, f"{verdict}: {text}")
+        name = f"{item.nodeid}::{call.name}"
+        self._made[name] += 1
+        number = self._made[name]
+        report = pytest.TestReport(
+            nodeid=item.nodeid,  # so that a failure is run again with its test, and xdist knows it
+            location=(shown, line - 1, f"{call.name} on many devices and on one"),
+            keywords={},
+            outcome=_OUTCOMES[verdict],
+            longrepr=longrepr,
+            when="call",
+        )
+        vars(report)["shardtypes_proof"] = verdict if longrepr is None else f"{verdict}: {text}"
+        vars(report)["shardtypes_call"] = name if number == 1 else f"{name}[{number}]"
+        return report
+
+    def _compared(self, call: Call) -> Proof:
+        """The verdict on one call, on the mesh that was in force. What goes wrong in it is no failure of the test."""
+        self._compared_before.add(call.key)
+        with self.calls.paused(), enabled(False):
+            try:
+                return prove(call.function, *call.args, mesh=call.mesh, **call.kwargs)
+            except Exception as error:  # noqa: BLE001 - the user's function may raise anything on other meshes
+                first = str(error).partition("\n")[0]
+                return Proof(None, f"{type(error).__name__}: {first}", {})
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember the verdicts, those of xdist's workers too."""
+        verdict = getattr(report, "shardtypes_proof", None)
+        if verdict is not None:
+            self.verdicts[getattr(report, "shardtypes_call", report.nodeid)] = verdict
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """The verdict and the function in the list of ``-v``; what could not be told is counted apart, as ``?``."""
+        verdict = getattr(report, "shardtypes_proof", "").partition(":")[0]
+        if not verdict:
+            return None
+        category, letter = (COULD_NOT_TELL, "?") if verdict == COULD_NOT_TELL else _STATUS[report.outcome]
+        name = getattr(report, "shardtypes_call", "").removeprefix(f"{report.nodeid}::")
+        return category, letter, f"{verdict.upper()}: {name}"
+
+
+_STATUS = {"passed": ("passed", "."), "failed": ("failed", "F"), "skipped": ("skipped", "s")}
+_OUTCOMES: dict[str, Any] = {
+    "proved": "passed",
+    AGREES: "passed",
+    "refuted": "failed",
+    COULD_NOT_TELL: "skipped",
+    NOT_COMPARED: "skipped",
+}
+
+
+def _verdict(proof: Proof) -> tuple[str, str]:
+    """The word for a proof, and what to say of it."""
+    if proof.ok is not None:
+        return ("proved" if proof.ok else "refuted"), str(proof)
+    if proof.agrees:
+        return AGREES, proof.reason
+    return COULD_NOT_TELL, proof.reason
+
+
+def _exemption(item: pytest.Item, call: Call) -> str:
+    """Why the numbers may depend on the mesh, if the test or the function says so."""
+    for marker in item.iter_markers(_MARK):
+        return str(marker.args[0]) if marker.args else "its test is marked mesh_dependent"
+    return dependence_of(call.function)
