@@ -11,7 +11,8 @@ from typing import Any
 
 from jax._src import source_info_util  # no public way from an equation to its line
 
-_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OURS = (_HOME + os.sep, os.path.join(os.path.dirname(_HOME), "pytest_shardtypes") + os.sep)
 _LIBRARIES = tuple({sysconfig.get_path(kind) + os.sep for kind in ("purelib", "platlib", "stdlib")})
 
 
@@ -40,6 +41,14 @@ def place_of(eqn: Any) -> Place:
 def callers_of(eqn: Any) -> list[Place]:
     """Where the user's program called the function in which an operation is, nearest first."""
     return list(_frames(eqn.source_info.traceback)[1:])
+
+
+def is_of_library(jaxpr: Any) -> bool:
+    """Whether the program of a function is JAX's own, or an installed library's. JAX keeps such programs as they were
+    traced first, so that its operations have the lines of that call."""
+    about = getattr(jaxpr, "debug_info", None)
+    where = "" if about is None else str(about.func_src_info).partition(" at ")[2]
+    return where.startswith(_LIBRARIES)
 
 
 @functools.lru_cache(maxsize=4096)

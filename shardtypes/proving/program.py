@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-from shardtypes.proving.places import Place, place_of
+from shardtypes.proving.places import Place, is_of_library, place_of
 
 Name: TypeAlias = int
 """Of a value, unique in a program and the programs inside it."""
@@ -46,6 +46,7 @@ class Step:
     source: Any = None
     inside: tuple[Program, ...] = ()
     manual: tuple[tuple[str, int], ...] = ()
+    caller: Any = None
 
     @property
     def axes(self) -> dict[str, int]:
@@ -104,6 +105,7 @@ _CALLS = {
 class _Reader:
     def __init__(self) -> None:
         self._names = itertools.count()
+        self._caller: Any = None  # the equation that calls the library's function which is read
         self.types: dict[Name, Any] = {}
 
     def new(self, aval: Any) -> Name:
@@ -141,11 +143,24 @@ class _Reader:
         if name in _CALLS and _CALLS[name] in eqn.params:
             jaxpr, consts = _opened(eqn.params[_CALLS[name]])
             if len(jaxpr.invars) == len(operands):
-                return self.body(jaxpr, consts, operands, manual)
+                return self._called(eqn, jaxpr, consts, operands, manual)
         results = [self.new(var.aval) for var in eqn.outvars]
         inside = tuple(self._inner(jaxpr, manual) for jaxpr in _inside(eqn))
-        step = Step(name, _params(eqn), operands, results, place_of(eqn), eqn, inside, manual)
+        caller = eqn if self._caller is None else self._caller
+        step = Step(name, _params(eqn), operands, results, place_of(caller), eqn, inside, manual, caller)
         return [step], list(results)
+
+    def _called(
+        self, eqn: Any, jaxpr: Any, consts: Sequence[Any], operands: list[Operand], manual: tuple[tuple[str, int], ...]
+    ) -> tuple[list[Step], list[Operand]]:
+        """The steps of a function that is called; those of a library's function are where the user calls it."""
+        before = self._caller
+        if before is None and is_of_library(jaxpr):
+            self._caller = eqn
+        try:
+            return self.body(jaxpr, consts, operands, manual)
+        finally:
+            self._caller = before
 
     def _inner(self, closed: Any, manual: tuple[tuple[str, int], ...]) -> Program:
         jaxpr, consts = _opened(closed)

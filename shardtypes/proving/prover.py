@@ -378,8 +378,8 @@ class _Judged:
         place = found.step.place
         if not place.file:
             place = next((step.place for step in walk.makers(found.step.operands) if step.place.file), place)
-        if found.step.source is not None:
-            callers = [caller for caller in callers_of(found.step.source) if caller.file == place.file]
+        if found.step.caller is not None:
+            callers = [caller for caller in callers_of(found.step.caller) if caller.file == place.file]
             related += [(caller, "called from here") for caller in callers[:_CALLERS]]
         return Where(place, operation(found.step), what_happens(found, self.sizes), tuple(dict.fromkeys(related)))
 
