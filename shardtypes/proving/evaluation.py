@@ -48,14 +48,17 @@ class Held:
 
 
 def evaluate(
-    program: Program, given: Sequence[Any], keep: Collection[Name] | None = None
+    program: Program,
+    given: Sequence[Any],
+    keep: Collection[Name] | None = None,
+    drawn: Mapping[Name, Any] | None = None,
 ) -> tuple[list[Held], Recorded]:
     """The results for these arguments, and the intermediate values of these names, or all.
 
     Those of a loop have one more dimension before their own, for its rounds; those of ``while`` loops and of branches
-    are left out. Raises ``Unevaluated``.
+    are left out. ``drawn`` are values to take in place of those that are computed. Raises ``Unevaluated``.
     """
-    run = _Run(keep)
+    run = _Run(keep, drawn or {})
     with np.errstate(all="ignore"):
         results = run.program(program, [Held(wide(value)) for value in given])
     return results, run.recorded
@@ -87,8 +90,9 @@ def _is_key(value: Any) -> bool:
 
 
 class _Run:
-    def __init__(self, keep: Collection[Name] | None) -> None:
+    def __init__(self, keep: Collection[Name] | None, drawn: Mapping[Name, Any] | None = None) -> None:
         self.keep = keep
+        self.drawn = drawn or {}
         self.recorded: Recorded = {}
         self.types: Mapping[Name, Any] = {}
 
@@ -105,9 +109,9 @@ class _Run:
             operands = [value(operand) for operand in step.operands]
             results = self.step(step, operands, program)
             for name, result in zip(step.results, results, strict=True):
-                known[name] = result
+                known[name] = Held(self.drawn[name]) if name in self.drawn else result
                 if self.keep is None or name in self.keep:
-                    self.recorded[name] = result
+                    self.recorded[name] = known[name]
         return [value(output) for output in program.outputs]
 
     def step(self, step: Step, operands: list[Held], program: Program) -> list[Held]:

@@ -46,10 +46,20 @@ def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:
     return total
 
 
-def run(program: Program, draws: Sequence[Sequence[Any]], keep: Collection[Name] | None) -> Numbers:
-    """Evaluate for each draw of the arguments. Raises ``Unevaluated``."""
+def run(
+    program: Program,
+    draws: Sequence[Sequence[Any]],
+    keep: Collection[Name] | None,
+    drawn: Sequence[Mapping[Name, Any]] | None = None,
+) -> Numbers:
+    """Evaluate for each draw of the arguments; ``drawn`` are values to take in place of what is computed, for each.
+    Raises ``Unevaluated``."""
+    others = drawn or [{}] * len(draws)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        found = [evaluate(program, [_double(value) for value in draw], keep) for draw in draws]
+        found = [
+            evaluate(program, [_double(value) for value in draw], keep, instead)
+            for draw, instead in zip(draws, others, strict=True)
+        ]
     results = [_stacked([results[i] for results, _ in found]) for i in range(len(program.outputs))]
     inside = {name: _stacked([kept[name] for _, kept in found]) for name in found[0][1]}
     return Numbers(results, inside)

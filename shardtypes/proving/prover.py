@@ -20,6 +20,7 @@ from shardtypes.proving.observed import Host, close, observed
 from shardtypes.proving.places import Place, callers_of
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.propagation import Proved, propagated
+from shardtypes.proving.random_draws import sources, taken
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Numbers, Proof, Where
@@ -184,6 +185,7 @@ class _Judged:
         self.call, self.many, self.one = call, many, one
         self.places, self.sizes, self.reference = places, sizes, reference
         self.context = context
+        self.drawn: dict[Name, Name] = {}
 
     def verdict(self, mesh_dependent: str | None) -> Proof:
         on = mesh_text(self.sizes)
@@ -253,13 +255,17 @@ class _Judged:
 
     def _in_numbers(self) -> Proof:
         many, ones = self._draws()
-        keep = _copied(self.many.program)
+        if self.one is not None:
+            self.drawn = sources(self.many.program, self.one.program)
+        keep = _copied(self.many.program) | set(self.drawn)
         found = run(self.many.program, many, keep)
+        taken_over = self._taken(found, _DRAWS)
         if self.reference is not None:
             wanted = self._of_reference(ones)
         else:
             assert self.one is not None
-            wanted = [without_axes(value) for value in run(self.one.program, ones, ()).results]
+            alone = run(self.one.program, ones, (), taken_over)
+            wanted = [without_axes(value) for value in alone.results]
         paths = _paths(self.many.tree)
         if len(wanted) != len(found.results):
             raise ValueError(f"reference returns {len(wanted)} arrays, the function {len(found.results)}")
@@ -271,6 +277,12 @@ class _Judged:
             )
             return Proof(None, reason, self.sizes, agrees=True)
         return self._refuted(wrong, paths, found.results, wanted, many, ones)
+
+    def _taken(self, found: Any, draws: int) -> list[dict[Name, Any]] | None:
+        """Random numbers that one device takes over from the devices."""
+        if self.one is None or not self.drawn:
+            return None
+        return taken(self.drawn, found, self.many.program, self.one.program, self.sizes, draws)
 
     def _whom(self) -> str:
         return "those of one device" if self.reference is None else "the reference"
@@ -354,7 +366,8 @@ class _Judged:
         assert self.one is not None
         few = slice(-2, None)
         names, steps = aligned(self.many.program, self.one.program)
-        on_many, on_one = run(self.many.program, many[few], None), run(self.one.program, ones[few], None)
+        on_many = run(self.many.program, many[few], None)
+        on_one = run(self.one.program, ones[few], None, self._taken(on_many, len(many[few])))
         walk = Walk(self.many.program, names, steps, on_many, on_one, self.sizes)
         for name, place in zip(self.many.program.inputs, self.places, strict=True):
             if place.how == "own":

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shardtypes.proving.alignment import Pairs
+from shardtypes.proving.evaluation import UNCHANGED
 from shardtypes.proving.numbers import Numbers, without_axes
 from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
@@ -33,13 +34,15 @@ _PICKS = frozenset({"dynamic_slice", "gather"})
 
 @dataclass(frozen=True)
 class Culprit:
-    """``step`` made ``result`` of ``operands``, each with what was known of it."""
+    """``step`` made ``result`` of ``operands``, each with what was known of it. ``other`` is the step on one device,
+    ``before`` the one that made an operand."""
 
     step: Step
     result: Name
     relation: Related | None
     operands: tuple[Related | None, ...]
     other: Step | None
+    before: Step | None = None
 
 
 class Walk:
@@ -158,7 +161,9 @@ class Walk:
                         found[name] = inner
                 continue
             if why:
-                found.update({name: why for name in step.results if self.standing(name)[0] != "right"})
+                # What leaves the devices is that of the first, which may happen to be right.
+                leaves = step.primitive == "unshard"
+                found.update({name: why for name in step.results if leaves or self.standing(name)[0] != "right"})
 
     def _why(self, operands: Iterable[Operand], found: Mapping[Name, str]) -> str | None:
         return next((found[one] for one in operands if isinstance(one, int) and one in found), None)
@@ -230,7 +235,8 @@ class Walk:
                 first = min(ends, key=lambda name: self._order[name])
                 step = self._producers[first]
                 relations = tuple(self.standing(operand)[1] for operand in step.operands)
-                return Culprit(step, first, self.standing(first)[1], relations, self.others.get(step))
+                before = next((one for one in self.makers(step.operands) if one.primitive not in UNCHANGED), None)
+                return Culprit(step, first, self.standing(first)[1], relations, self.others.get(step), before)
         return None
 
     def _ends(self, wrong: Iterable[Name], spare_places: bool, loops: bool) -> list[Name]:

@@ -131,12 +131,28 @@ def _scaled(found: Culprit, sizes: Mapping[str, int]) -> str:
     text = f"from here on it is {scale_words(relation.factor)}"
     if step.primitive == "scan":
         return f"the loop: {text}"
+    averaged = _averaged(found, sizes)
+    if averaged:
+        whom = f"is applied to {partial_sum(averaged)}"
+        axes = repr(averaged[0]) if len(averaged) == 1 else repr(averaged)
+        return f"lax.pmean {whom}: the mean is {scale_words(relation.factor)}; call lax.psum(…, {axes})"
     other = found.other
     if other is not None:
         for mine, his in zip(step.operands, other.operands, strict=False):
             if isinstance(mine, Constant) and isinstance(his, Constant) and str(mine.value) != str(his.value):
                 return f"{text}: it takes {_number(mine)}, on one device {_number(his)}"
     return f"{operation(step)}: {text}"
+
+
+def _averaged(found: Culprit, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """The axes of a ``pmean``, which is a sum and a division in one line."""
+    step, before = found.step, found.before
+    if step.primitive != "div" or before is None or before.place != step.place:
+        return ()
+    if before.primitive not in ("psum", "psum_invariant") or not isinstance(step.operands[1], Constant):
+        return ()
+    names = tuple(before.params["axes"])
+    return names if _number(step.operands[1]) == f"{_count(names, sizes):g}" else ()
 
 
 def _number(constant: Constant) -> str:

@@ -223,7 +223,19 @@ def gradient_not_reduced(x: Any, w: Any, v: Any) -> Any:
     return dx, w - 0.1 * lax.psum(dw, "d"), v - 0.1 * dv  # mark: gradient
 
 
+@mapped(MLP, P("d"))
+def mean_of_parts(x: Any, w: Any, v: Any) -> Any:
+    y = jnp.tanh(x @ w) @ v
+    return lax.pmean(y, "t")  # mark: pmean
+
+
 WRONG = {
+    "mean_of_parts": Case(
+        mean_of_parts,
+        (X, W, V),
+        "lax.pmean is applied to a partial sum over 't': the mean is 4 times too small; call lax.psum(…, 't')",
+        "pmean",
+    ),
     "never_reduced": Case(
         never_reduced,
         (X, W, V),

@@ -120,6 +120,11 @@ def test_copies_of_an_argument_are_one_argument() -> None:
     assert found.ok is None and "result[0] is a per-device mean along 'i'" in found.reason
 
 
+def mapped_over_d(body: Any) -> Any:
+    """Make functions of the spec of the first argument and the result."""
+    return lambda spec: jax.shard_map(body, mesh=MESH, in_specs=(spec, P()), out_specs=spec, check_vma=False)
+
+
 def test_the_compiler_needs_no_proof() -> None:
     found = prove(jax.jit(lambda x: x @ x.T), array(4, 4))
     assert found.ok and "no axis of a mesh" in found.reason
@@ -133,13 +138,28 @@ def test_a_reference_is_another_program() -> None:
     assert found.ok is False and "on one" in found.reason
 
 
-def test_per_device_randomness_is_not_blamed() -> None:
-    @partial(jax.shard_map, mesh=MESH, in_specs=(P("d"), P()), out_specs=P("d"), check_vma=False)
-    def dropout(x: Any, key: Any) -> Any:
-        key = jax.random.fold_in(key, lax.axis_index("d"))
-        return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0)
+@mapped_over_d
+def _dropout(x: Any, key: Any) -> Any:
+    key = jax.random.fold_in(key, lax.axis_index("d"))
+    return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0)
 
-    found = prove(dropout, array(8, 16), jax.random.key(0))
+
+def test_what_devices_draw_for_their_shards_one_device_takes() -> None:
+    found = prove(_dropout(P("d")), array(8, 16), jax.random.key(0))
+    assert found.ok is None and found.agrees
+
+    @mapped_over_d
+    def averaged(x: Any, key: Any) -> Any:
+        key = jax.random.fold_in(key, lax.axis_index("d"))
+        return x / jnp.sum(jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0))
+
+    found = prove(averaged(P("d")), array(8, 16), jax.random.key(0))
+    assert found.ok is False and found.culprit is not None
+    assert "a partial sum over 'd'" in found.culprit.what
+
+
+def test_per_device_randomness_is_not_blamed() -> None:
+    found = prove(_dropout(P()), array(8, 16), jax.random.key(0))
     assert found.ok is None and "random numbers of its own" in found.reason
 
 
