@@ -93,7 +93,8 @@ def _leave_out_of_source_lines() -> None:
 
     register = getattr(source_info_util, "register_exclusion", None)
     if register is not None:
-        register(os.path.dirname(str(_stats.__file__)))
+        for file in (str(_stats.__file__), __file__):
+            register(os.path.dirname(file))
 
 
 class _InFront(MetaPathFinder):

@@ -85,11 +85,11 @@ def test_each_call_has_a_verdict(project: None, run: Run, workers: tuple[str, ..
     result.stdout.fnmatch_lines_random(
         [
             "*REFUTED: model.wrong*",
-            "*AGREES IN NUMBERS: model.right*",
-            "*AGREES IN NUMBERS: model.step*",
+            "*PROVED: model.right*",
+            "*PROVED: model.step*",
             "*refuted: on d=2, t=4 result* on devices, * on one*",
             "*tanh is applied to a partial sum over 't': call lax.psum(…, 't') first",
-            "mapped functions compared with one device: 2 agrees in numbers, 2 not compared, 2 refuted",
+            "mapped functions compared with one device: 2 not compared, 2 proved, 2 refuted",
             "*test_marked*: not compared: its own noise",
             "*test_declared*: not compared: each device has units of its own",
         ]
