@@ -172,6 +172,8 @@ def lax_select(call: Call) -> Value:
     """No broadcasting: both choices have one shape, the predicate has it too or is a scalar."""
     pred, x, y = (array(call, name) for name in ("pred", "on_true", "on_false"))
     dims = agree(call, [x, y], None)
+    if pred.dims and dims == []:
+        raise UnknownArgument  # JAX refuses it, but not where the predicate is mapped by vmap
     if pred.dims:
         dims = agree(call, [with_dims(x, None if dims is None else tuple(dims)), pred], None)
     out = _finish(call, [x, y], dims)

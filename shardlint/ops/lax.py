@@ -128,6 +128,8 @@ def select_n(call: Call) -> Value:
         raise UnknownArgument
     parts = [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in cases.items]
     dims = agree(call, parts, None)
+    if which.dims and dims == []:
+        raise UnknownArgument  # JAX refuses it, but not where ``which`` is mapped by vmap
     if which.dims:
         dims = agree(call, [with_dims(parts[0], None if dims is None else tuple(dims)), which], None)
     same_dtype = len({(part.dtype, part.weak) for part in parts}) == 1
