@@ -60,7 +60,10 @@ def evaluate(
     """
     run = _Run(keep, drawn or {})
     with np.errstate(all="ignore"):
-        results = run.program(program, [Held(wide(value)) for value in given])
+        try:
+            results = run.program(program, [Held(wide(value)) for value in given])
+        except (ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
+            raise Unevaluated(f"{type(error).__name__}: {error}") from error
     return results, run.recorded
 
 
@@ -440,9 +443,15 @@ def _same(step: Step, operands: list[Held]) -> list[Held]:
     return operands
 
 
+def _no_sums(step: Step) -> None:
+    if step.params["unreduced"]:
+        raise Unevaluated(f"shard_map ({step.place}) is given or returns partial sums over {step.params['unreduced']}")
+
+
 def _shard(step: Step, operands: list[Held]) -> list[Held]:
     """Each device along the axes takes its part."""
     (held,) = operands
+    _no_sums(step)
     sizes = step.params["sizes"]
     array, axes = held.array, list(held.axes)
     for dim, names in enumerate(step.params["dims"]):
@@ -460,6 +469,7 @@ def _shard(step: Step, operands: list[Held]) -> list[Held]:
 def _unshard(step: Step, operands: list[Held]) -> list[Held]:
     """The parts put together; along axes of which nothing is said, what the first device holds."""
     (held,) = operands
+    _no_sums(step)
     dims, sizes = step.params["dims"], step.params["sizes"]
     named = [name for names in dims for name in names]
     array, axes = held.array, list(held.axes)

@@ -95,8 +95,6 @@ _CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "fun_jaxpr",
-    "custom_lin": "call_jaxpr",
-    "run_state": "jaxpr",
     "composite": "jaxpr",
     "xla_call": "call_jaxpr",
 }
@@ -181,7 +179,7 @@ class _Reader:
         steps, given = [], []
         for number, (operand, spec, var) in enumerate(zip(operands, params["in_specs"], jaxpr.invars, strict=True)):
             name = self.new(var.aval)
-            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number}
+            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number, "unreduced": _unreduced(spec)}
             steps.append(Step("shard", about, [operand], [name], place, eqn, (), inner))
             given.append(name)
         body, results = self.body(jaxpr, consts, list(given), inner)
@@ -189,10 +187,15 @@ class _Reader:
         outputs: list[Operand] = []
         for number, (result, spec, var) in enumerate(zip(results, params["out_specs"], eqn.outvars, strict=True)):
             name = self.new(var.aval)
-            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number}
+            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number, "unreduced": _unreduced(spec)}
             steps.append(Step("unshard", about, [result], [name], place, eqn, (), inner))
             outputs.append(name)
         return steps, outputs
+
+
+def _unreduced(spec: Any) -> tuple[str, ...]:
+    """The axes over which JAX itself keeps a value as partial sums."""
+    return tuple(sorted(getattr(spec, "unreduced", ()) or ()))
 
 
 def dims_of(spec: Any, aval: Any) -> tuple[tuple[str, ...], ...]:

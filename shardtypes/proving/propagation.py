@@ -151,7 +151,7 @@ class _Propagation:
             return
         try:
             other = self._other(step, facts, single)
-            states = self._states(step, other, many, one, facts, single)
+            states = self._fitting(step, self._states(step, other, many, one, facts, single), many)
         except Unknown as error:
             if self._look_up(step, many, one, facts, single):
                 self.known += 1
@@ -370,6 +370,8 @@ class _Propagation:
         self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
     ) -> Sequence[State | None]:
         operands = [single.resolved(operand) for operand in other.operands]
+        if step.params.get("unreduced"):
+            raise Unknown("JAX itself keeps partial sums")
         if step.primitive == "shard":
             return [self._shard(step, other, many, one, facts, single)]
         found = [
@@ -387,6 +389,18 @@ class _Propagation:
         if step.primitive == "unshard":
             return [self._unshard(step, other, states[0], many, one)]
         return self._ruled(step, other, states, many, one)  # type: ignore[arg-type]
+
+    def _fitting(self, step: Step, states: Sequence[State | None], many: Program) -> Sequence[State | None]:
+        """Of a loop or of branches, the states that fit the shapes."""
+        if not step.inside:
+            return states
+        found: list[State | None] = []
+        for name, state in zip(step.results, states, strict=True):
+            try:
+                found.append(state and checked(state, tuple(many.types[name].shape), self.sizes))
+            except Unknown:
+                found.append(None)
+        return found
 
     def _computed_state(self, name: Name, partner: Name, single: OneDevice) -> State | None:
         held, whole = self.computed.get(name), single.values.get(partner)

@@ -47,7 +47,7 @@ def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Se
     seen = Seen()
     with ExitStack() as stack:
         stack.enter_context(_traced_for(tuple(sorted(sizes.items()))))
-        stack.enter_context(forgetting_meshes(any_mesh=True))
+        stack.enter_context(forgetting_meshes())
         for owner, name, new in _changes(sizes, seen):
             stack.enter_context(_replaced(owner, name, new))
         if context is not None:

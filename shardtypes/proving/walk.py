@@ -63,25 +63,26 @@ class Walk:
         self._found: dict[Name, tuple[Standing, Related | None]] = {}
         self._producers: dict[Name, Step] = {}
         self._sources: dict[Name, list[Operand]] = {}
-        self._depth: dict[Name, int] = {}
+        self._rounds: dict[Name, tuple[int, ...]] = {}
+        self._first_rounds = False
         self._order: dict[Name, int] = {}
         self._benign: dict[Name, bool] = {}
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
-        self._index(many, 0)
+        self._index(many, ())
 
-    def _index(self, program: Program, depth: int) -> None:
+    def _index(self, program: Program, rounds: tuple[int, ...]) -> None:
         for step in program.steps:
             for name in step.results:
                 self._producers[name] = step
-                self._depth[name] = depth
+                self._rounds[name] = rounds
                 self._sources[name] = list(step.operands)
             if step.primitive == "scan":
-                self._index_scan(step, depth)
+                self._index_scan(step, rounds)
             for name in step.results:
                 self._order[name] = len(self._order)
 
-    def _index_scan(self, step: Step, depth: int) -> None:
+    def _index_scan(self, step: Step, rounds: tuple[int, ...]) -> None:
         (body,) = step.inside
         fixed, carried = step.params["num_consts"], step.params["num_carry"]
         for number, (name, operand) in enumerate(zip(body.inputs, step.operands, strict=True)):
@@ -89,7 +90,7 @@ class Walk:
             if fixed <= number < fixed + carried:
                 self._sources[name].append(body.outputs[number - fixed])
             self._order[name] = len(self._order)
-        self._index(body, depth + 1)
+        self._index(body, (*rounds, -1 if step.params["reverse"] else 0))
         for name, output in zip(step.results, body.outputs, strict=True):
             self._sources[name] = [output]
 
@@ -110,10 +111,17 @@ class Walk:
             return "unpaired", None
         found = self.on_many.inside[name]
         whole = without_axes(self.on_one.inside[other])
-        before = self._depth[name] + 1
-        if found.array.shape[len(found.axes) :][:before] != whole.shape[:before]:
+        rounds = self._rounds[name]
+        before = 1 + len(rounds)
+        array = found.array
+        if array.shape[len(found.axes) :][:before] != whole.shape[:before]:
             return "unpaired", None  # in a loop that does not go as many rounds
-        relation = observed(found.array, found.axes, whole, self.sizes, before)
+        if self._first_rounds and array.size:
+            for number in rounds:
+                array = np.take(array, number, axis=len(found.axes) + 1)
+                whole = np.take(whole, number, axis=1)
+            before = 1
+        relation = observed(array, found.axes, whole, self.sizes, before)
         step = self._producers[name]
         if relation is None and step.primitive == "unshard" and name not in self.many.outputs:
             return self.standing(step.operands[0])  # what devices keep for a gradient, which they take back as it is
@@ -205,7 +213,7 @@ class Walk:
 
     def _depth_of_one(self, name: Name) -> int:
         back = next((many for many, one in self.names.items() if one == name), None)
-        return 0 if back is None else self._depth.get(back, 0)
+        return 0 if back is None else len(self._rounds.get(back, ()))
 
     def _is_place(self, operand: Operand) -> bool:
         """Whether a value comes of the device's number and of constants alone."""
@@ -229,7 +237,21 @@ class Walk:
     def culprit(self, wrong: Iterable[Name]) -> Culprit | None:
         """Where the wrong values begin; None where that is not known."""
         wrong = list(wrong)
-        for spare_places, loops in ((True, False), (False, False), (False, True)):
+        every_round = dict(self._found)
+        # What goes wrong in a loop is told from what follows of it by looking at the first round alone.
+        for first_rounds, spare_places, loops in (
+            (True, True, False),
+            (True, False, False),
+            (False, True, False),
+            (False, False, False),
+            (False, False, True),
+        ):
+            if first_rounds != self._first_rounds:
+                self._first_rounds = first_rounds
+                self._found = (
+                    dict(every_round) if not first_rounds else {name: self._found[name] for name in self.many.inputs}
+                )
+                self._benign.clear()
             ends = self._ends(wrong, spare_places, loops)
             if ends:
                 first = min(ends, key=lambda name: self._order[name])

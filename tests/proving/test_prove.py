@@ -77,6 +77,21 @@ def test_the_mesh_that_is_given_replaces_the_one_that_is_held() -> None:
     assert found.ok and found.sizes == {"t": 8}
 
 
+def test_one_axis_at_a_time() -> None:
+    """``smap`` inside ``smap``, inside ``jit``."""
+
+    @partial(jax.smap, in_axes=1, out_axes=None, axis_name="t")
+    def inner(x: Any) -> Any:
+        return lax.psum(x.sum(1), "t")
+
+    @partial(jax.smap, in_axes=0, out_axes=0, axis_name="d")
+    def outer(x: Any) -> Any:
+        return inner(x) * 2
+
+    found = prove(jax.jit(outer), array(8, 16), mesh=SIZES)
+    assert found.ok and found.sizes == SIZES, str(found)
+
+
 def test_nothing_stays_behind() -> None:
     alone = jax.make_mesh((1,), ("t",), axis_types=(jax.sharding.AxisType.Auto,))
     function = cases.reads_its_mesh(alone)
