@@ -165,6 +165,29 @@ def by_mapping(region: Region, mapped: bool | None) -> ArrayValue | None:
     )  # fmt: skip
 
 
+def unclear(value: Value, axes: frozenset[str]) -> Value:
+    """A value of the manual view of which nothing is known along these axes."""
+    parts = children(value)
+    if parts is not None:
+        return rebuilt(value, [(key, unclear(item, axes)) for key, item in parts])
+    if isinstance(value, Unknown) and value.leaf is not None:
+        leaf = unclear(value.leaf, axes)
+        return replace(value, leaf=leaf if isinstance(leaf, ArrayValue) else None, lead=None)
+    if not isinstance(value, ArrayValue):
+        return value
+    dims = value.dims
+    if dims is not None:
+        dims = tuple(replace(dim, axes=None) if axes.intersection(dim.axes or ()) else dim for dim in dims)
+    return replace(
+        value,
+        dims=dims,
+        pending=(value.pending or frozenset()) - axes,
+        varying=value.varying - axes,
+        unclear=value.unclear.plus(axes),
+        marks=frozenset(mark for mark in value.marks if mark[0] not in axes),
+    )
+
+
 def ranked(value: Unknown, dims: tuple[Dimension, ...]) -> ArrayValue:
     """The array that something unknown turned out to be."""
     if value.leaf is None:

@@ -85,6 +85,22 @@ def leave_call(it: Interpreter, frame: Frame, region: Region, value: Value, at: 
         it.report(frame, found.code, _place(frame, found, at), text, None, _related(found, frame))
 
 
+def stacked_over(region: Region, value: Value) -> frozenset[str]:
+    """The axes along which the specs put side by side what each device made by itself: all results have a dimension of
+    size one for it, which no argument was split along."""
+    found: frozenset[str] | None = None
+    for _, leaf, one in _with_specs(value, region.results, ()):
+        spec = spec_of(one) if one is not None else None
+        if spec is None or spec.entries is None or leaf.dims is None or len(spec.entries) > len(leaf.dims):
+            return frozenset()
+        own = set[str]()
+        for dim, entry in zip(leaf.dims, spec.entries, strict=False):
+            if dim.size == 1:
+                own |= set(entry or ()).difference(dim.axes or ())
+        found = frozenset(own) if found is None else found & own
+    return found or frozenset()
+
+
 def _place(frame: Frame, found: Finding, at: int) -> int:
     return found.place[1] if found.place is not None and found.place[0] == frame.module else at
 
