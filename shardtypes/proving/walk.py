@@ -192,7 +192,8 @@ class Walk:
         (operand,) = step.operands
         array = self._array(operand) if isinstance(operand, int) else None
         _, relation = self.standing(operand)
-        along = relation is not None and bool(relation.sharding(step.params["axis"]))
+        # Choices of several kinds one after another are no shard of anything.
+        along = relation is None or bool(relation.sharding(step.params["axis"]))
         return along and array is not None and bool(np.isin(array, (0, 1)).all())
 
     def _picks(self, step: Step) -> bool:

@@ -178,6 +178,23 @@ def test_per_device_randomness_is_not_blamed() -> None:
     assert found.ok is None and "random numbers of its own" in found.reason
 
 
+@pytest.mark.parametrize("choices", [1, 2])
+def test_a_capacity_of_each_device_is_not_blamed(choices: int) -> None:
+    """Rows beyond what a device counts for an expert are dropped."""
+
+    @partial(jax.shard_map, mesh=MESH, in_specs=(P("t"), P()), out_specs=P("t"), check_vma=False)
+    def routed(x: Any, router: Any) -> Any:
+        chosen = jax.nn.one_hot(lax.top_k(x @ router, choices)[1], router.shape[1])  # [rows, choices, experts]
+        each = chosen.transpose(1, 0, 2).reshape(-1, router.shape[1])
+        place = (jnp.cumsum(each, axis=0) - each).reshape(choices, -1, router.shape[1]).transpose(1, 0, 2)
+        kept = chosen * (place < x.shape[0] * choices // router.shape[1])
+        return x * kept.sum((1, 2))[:, None]
+
+    found = prove(routed, array(32, 4), array(4, 4))
+    assert found.ok is None and found.agrees is False
+    assert "counts its own rows" in found.reason
+
+
 def test_dependence_on_purpose_is_declared() -> None:
     found = prove(WRONG["local_size"].made(MESH), *WRONG["local_size"].args, mesh_dependent="a mean of each shard")
     assert found.ok is None and "a mean of each shard" in found.reason
