@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh
 
 from shardtypes.lang.messages import axes_text
+from shardtypes.mesh_dependence import dependence_of
 from shardtypes.proving.alignment import aligned
 from shardtypes.proving.arguments import Layout, draws, layouts, states
 from shardtypes.proving.evaluation import Unevaluated
@@ -48,7 +49,8 @@ def prove(
     the same arguments. ``examples`` (and named ones) are arrays or ``jax.ShapeDtypeStruct``; other leaves are taken as
     they are. ``mesh`` is a mesh, concrete or abstract, or axis sizes as in ``{"d": 2, "t": 4}`` or ``"d=2,t=4"``; by
     default it is the mesh in force, or the one that the function holds. With ``grad`` the gradients of its results with
-    respect to all float arguments are compared as well. ``mesh_dependent`` says why the numbers may depend on the mesh.
+    respect to all float arguments are compared as well. ``mesh_dependent`` says why the numbers may depend on the mesh,
+    as the decorator ``shardtypes.mesh_dependent`` does for all that ask.
 
     Raises ``TypeError`` or ``ValueError`` for arguments of which no program can be made, and what the function itself
     raises on the mesh.
@@ -73,7 +75,7 @@ def prove(
             return Proof(None, f"on one device the program does not run: {type(error).__name__}: {error}", sizes)
         one = None
     judged = _Judged(call, many, one, places, sizes, reference, context)
-    return judged.verdict(mesh_dependent)
+    return judged.verdict(mesh_dependent or dependence_of(f))
 
 
 _COMPILER = "the compiler partitions programs rightly"
