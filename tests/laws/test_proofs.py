@@ -14,6 +14,8 @@ import pytest
 from shardtypes.laws.dependence import Dependence
 from shardtypes.laws.walk import Walker
 
+pytestmark = pytest.mark.once  # the other suite runs the programs that people write
+
 ROWS, COLUMNS = 4, 4
 CASES = int(os.environ.get("ORACLE_CASES", "60"))
 

@@ -12,6 +12,8 @@ from tests.proving import hunt
 from tests.proving.programs import drawn
 from tests.support import ROOT, run_python
 
+pytestmark = pytest.mark.once  # the other suite runs the programs that people write
+
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs_have_no_wrong_claims(seed: int) -> None:
