@@ -13,8 +13,8 @@ import numpy as np
 from shardtypes import _stats
 from shardtypes.checked import display_name
 from shardtypes.laws.declarations import concerns, declared_roles
-from shardtypes.laws.differences import is_key
 from shardtypes.meshes import current_mesh
+from shardtypes.prng_keys import is_key
 
 _MOST_CALLS, _MOST_NUMBERS = 3, 1_000_000
 

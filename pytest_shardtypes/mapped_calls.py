@@ -21,6 +21,8 @@ from jax._src import pjit as _pjit  # none of these has a public place to be ask
 from jax._src import shard_map as _shard_map
 from jax.extend.core import jaxprs_in_params
 
+from shardtypes.prng_keys import is_key
+
 MOST_BYTES = 2**28
 """Of the arguments of one call; of more, only shapes and dtypes are kept."""
 
@@ -210,7 +212,7 @@ def _copied(leaf: Any) -> Any:
         return leaf
     if not leaf.is_fully_addressable:
         return _shape_of(leaf)
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if is_key(leaf):
         data = jnp.array(np.array(jax.random.key_data(leaf)))
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
     return np.array(leaf)

@@ -15,10 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardtypes.laws.differences import differs, is_key, tolerance_of
+from shardtypes.laws.differences import differs, tolerance_of
 from shardtypes.laws.program import Program
 from shardtypes.laws.source import Place, place_of
 from shardtypes.laws.walk import Domain, Host, Path, Walker, bind
+from shardtypes.prng_keys import is_key
 
 _SMALLEST = 2
 

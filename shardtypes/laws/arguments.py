@@ -22,9 +22,9 @@ from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.errors import ShapeStringError
 from shardtypes.lang import Shape
 from shardtypes.lang.parser import parse
-from shardtypes.laws.differences import is_key
 from shardtypes.laws.verdict import CannotTell
 from shardtypes.partition_specs import map_type
+from shardtypes.prng_keys import is_key
 from shardtypes.strings_in_types import with_args
 from shardtypes.switches import enabled
 from shardtypes.trace_arguments import Argument, arguments_of, shapes_of
@@ -467,7 +467,7 @@ def _several(container: type, item: Any) -> Any:
 
 def random_array(struct: Any, rng: np.random.Generator) -> Any:
     """Values of a shape and dtype: floats about 1, integers 0 and 1, which are in range everywhere, True, keys."""
-    if jnp.issubdtype(struct.dtype, jax.dtypes.prng_key):
+    if is_key(struct):
         return jax.random.split(jax.random.key(int(rng.integers(1 << 30))), struct.shape)
     if struct.dtype == bool:
         return np.ones(struct.shape, bool)

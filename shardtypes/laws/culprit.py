@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardtypes.laws.differences import differs, is_key, on_host, tolerance_of
+from shardtypes.laws.differences import differs, on_host, tolerance_of
 from shardtypes.laws.homes import Homes
 from shardtypes.laws.program import Program
 from shardtypes.laws.source import Place, place_of
 from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind
+from shardtypes.prng_keys import is_key
 
 _MOST_TRIED = 40
 

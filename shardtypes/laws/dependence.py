@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 from shardtypes.laws.cells import Depends
-from shardtypes.laws.differences import is_key
 from shardtypes.laws.families import CUMULATIVE, ELEMENTWISE, EXCHANGES, MOVES, REDUCTIONS, SUMS_OVER_DEVICES
 from shardtypes.laws.indexing import indexed
 from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind, named_axes
+from shardtypes.prng_keys import is_key
 
 #: What masks are made of: such a number is taken for minus infinity.
 LOW = -1e4

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardtypes.laws.walk import Host
+from shardtypes.prng_keys import is_key
 
 # What sums in another order differ by, of the largest value: about the square root of the type's precision.
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 4e-2}
@@ -28,11 +29,6 @@ def on_host(value: Any) -> Host:
     if is_key(value):
         value = jax.random.key_data(value)
     return np.asarray(value)
-
-
-def is_key(value: Any) -> bool:
-    """Whether a value is an array of typed PRNG keys."""
-    return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def differs(one: Host, other: Host, tolerance: float) -> Host:

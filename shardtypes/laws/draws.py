@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardtypes.laws.arguments import Call, Leaf, call_of, out_axes_of
-from shardtypes.laws.differences import differs, is_key
+from shardtypes.laws.differences import differs
 from shardtypes.laws.fillings import judged
 from shardtypes.laws.program import Program
 from shardtypes.laws.source import Place, place_of
 from shardtypes.laws.verdict import CannotTell, Verdict
 from shardtypes.laws.walk import Domain, Host, Path, Walker, bind
+from shardtypes.prng_keys import is_key
 
 _DRAWS = ("random_bits", "rng_bit_generator", "rng_uniform")
 _MOST, _CHANCE = 64, 1e-9

@@ -14,9 +14,10 @@ from jax._src.core import jaxprs_in_params  # no public way to find the programs
 from jax.sharding import NamedSharding
 
 from shardtypes.kept_meshes import forgetting_meshes
-from shardtypes.laws.differences import is_key, on_host, tolerance_of
+from shardtypes.laws.differences import on_host, tolerance_of
 from shardtypes.laws.verdict import CannotTell
 from shardtypes.laws.walk import Host
+from shardtypes.prng_keys import is_key
 from shardtypes.switches import enabled
 
 # The name of a newer JAX, and of an older one.

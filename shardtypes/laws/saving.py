@@ -17,10 +17,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardtypes.checked import display_name
 from shardtypes.fields import is_pytree_dataclass
-from shardtypes.laws.differences import is_key, on_host
+from shardtypes.laws.differences import on_host
 from shardtypes.laws.verdict import CannotTell, Verdict
 from shardtypes.meshes import format_mesh
 from shardtypes.partition_specs import make_shardings
+from shardtypes.prng_keys import is_key
 from shardtypes.trace_forms import innermost
 
 

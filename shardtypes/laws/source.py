@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jax._src import source_info_util  # no public way to ask for the frames of an equation
-from jax._src.core import jaxprs_in_params  # nor for the programs inside it
+from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
 
-_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+from shardtypes.user_lines import frame_of, is_of_library
 
 
 @dataclass(frozen=True)
@@ -44,27 +40,21 @@ class Place:
 def place_of(eqn: Any, calls: Sequence[Any] = ()) -> Place:
     """The innermost line of an equation that is neither ours nor a library's, else the innermost that is not ours.
 
-    ``calls`` are the equations that it is inside of. JAX traces a function of a library once, so that what is inside
-    has the line that called it first: the call itself has the one that is meant.
+    ``calls`` are the equations that it is inside of; what is inside of a library's function has the line of its call.
     """
     name = eqn.primitive.name
-    within = list(itertools.takewhile(lambda call: not _is_of_library(call), calls))
+    within = list(itertools.takewhile(lambda call: not _calls_library(call), calls))
     inside = [*within, calls[len(within)] if len(within) < len(calls) else eqn]
     for each in reversed(inside):
-        frames = list(source_info_util.user_frames(_traceback(each.source_info)))
-        mine = [frame for frame in frames if not frame.file_name.startswith(_OURS)]
-        users = [frame for frame in mine if not frame.file_name.startswith(_LIBRARIES)]
-        for frame in (*users, *mine):
+        frame = frame_of(_traceback(each.source_info))
+        if frame is not None:
             return Place(name, frame.file_name, frame.start_line, frame.function_name)
     return Place(name)
 
 
-def _is_of_library(call: Any) -> bool:
-    """Whether what is called was written in a library."""
-    for program in jaxprs_in_params(call.params):
-        where = str(getattr(getattr(program, "debug_info", None), "func_src_info", "") or "")
-        return where.partition(" at ")[2].startswith(_LIBRARIES)
-    return False
+def _calls_library(call: Any) -> bool:
+    program = next(jaxprs_in_params(call.params), None)
+    return program is not None and is_of_library(program)
 
 
 def _traceback(info: Any) -> Any:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shardtypes.prng_keys import is_key
 from shardtypes.proving.program import Name, Program
 from shardtypes.proving.state import State
 
@@ -76,11 +77,6 @@ def _how(example: Any, dim: int) -> str:
     if (array == array.take([0], axis=dim)).all():
         return "copies"
     return "shards" if array.ndim > 1 else "own"
-
-
-def is_key(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
-    return dtype is not None and bool(jnp.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 def draws(examples: Sequence[Any], count: int) -> list[list[Any]]:

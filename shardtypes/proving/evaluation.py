@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
+from shardtypes.prng_keys import is_key
 from shardtypes.proving.arrays import QUICK
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 
@@ -77,7 +78,7 @@ def wide(value: Any) -> Any:
     """In double precision if it is a float."""
     if not hasattr(value, "dtype"):
         value = np.asarray(value)
-    if _is_key(value):
+    if is_key(value):
         return value
     return np.asarray(value, _wide_type(value.dtype))
 
@@ -86,10 +87,6 @@ def _wide_type(dtype: Any) -> Any:
     if jnp.issubdtype(dtype, jnp.complexfloating):
         return np.dtype(np.complex128)
     return np.dtype(np.float64) if jnp.issubdtype(dtype, jnp.floating) else np.dtype(dtype)
-
-
-def _is_key(value: Any) -> bool:
-    return bool(jnp.issubdtype(value.dtype, jax.dtypes.prng_key))
 
 
 class _Run:
@@ -249,7 +246,7 @@ _SHARDINGS = frozenset({"sharding", "out_sharding", "dimensions_sharding"})
 
 def _ordinary(step: Step, operands: list[Held], narrow: Sequence[Any], types: Sequence[Any]) -> list[Held]:
     quick = QUICK.get(step.primitive)
-    if quick is not None and not any(_is_key(held.array) for held in operands):
+    if quick is not None and not any(is_key(held.array) for held in operands):
         present = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
         arrays = [_aligned(held, present) for held in operands]
         return [Held(array, present) for array in quick(arrays, step.params, len(present), types)]
@@ -273,7 +270,7 @@ def _asked_of_jax(step: Step, operands: list[Held], narrow: Sequence[Any]) -> li
         for axis in reversed(axes):
             places = [0 if axis in held.axes else None for held in operands]
             once = jax.vmap(once, in_axes=places, out_axes=0)
-        return [array if _is_key(array) else np.asarray(array) for array in once(*arrays)]
+        return [array if is_key(array) else np.asarray(array) for array in once(*arrays)]
 
     ordered = [_ordered(held, axes) for held in operands]
     if step.primitive not in _EXACT:
@@ -283,7 +280,7 @@ def _asked_of_jax(step: Step, operands: list[Held], narrow: Sequence[Any]) -> li
         except (TypeError, ValueError, NotImplementedError, AssertionError):
             pass  # it insists on the types that it was traced with
     cast = [
-        array if dtype is None or _is_key(array) or array.dtype == dtype else array.astype(dtype)
+        array if dtype is None or is_key(array) or array.dtype == dtype else array.astype(dtype)
         for array, dtype in zip(ordered, narrow, strict=True)
     ]
     try:

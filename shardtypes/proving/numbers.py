@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from shardtypes.prng_keys import is_key
 from shardtypes.proving.evaluation import Held, evaluate
 from shardtypes.proving.observed import Host
 from shardtypes.proving.program import Name, Program
@@ -66,10 +66,7 @@ def run(
 
 
 def _double(value: Any) -> Any:
-    dtype = getattr(value, "dtype", None)
-    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
-        return value
-    return np.asarray(value)
+    return value if is_key(value) else np.asarray(value)
 
 
 def _stacked(seen: Sequence[Held]) -> Values:
@@ -80,7 +77,7 @@ def _stacked(seen: Sequence[Held]) -> Values:
 
 
 def _plain(array: Any) -> Host:
-    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+    if is_key(array):
         data = np.asarray(jax.random.key_data(array)).astype(np.int64)
         # The last dimension is of the key itself: folded into one number, so that ranks are those of the program.
         return np.asarray(np.tensordot(data, np.array([1 << 20, 1, 7, 3][: data.shape[-1]], np.int64), axes=1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from shardtypes.proving import constants
@@ -108,8 +106,3 @@ _COMPUTED = frozenset(
     squeeze expand_dims transpose concatenate slice clamp reduce_max reduce_min reduce_sum reduce_and reduce_or cumsum
     rev psum""".split()
 )
-
-
-def is_key(value: Any) -> bool:
-    """Whether it is an array of keys, which has no numbers."""
-    return bool(jnp.issubdtype(value.dtype, jax.dtypes.prng_key))

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-from shardtypes.proving.places import Place, is_of_library, place_of
+from shardtypes.prng_keys import is_key
+from shardtypes.proving.places import Place, place_of
+from shardtypes.user_lines import is_of_library
 
 Name: TypeAlias = int
 """Of a value, unique in a program and the programs inside it."""
@@ -242,9 +242,5 @@ def _needed(steps: list[Step], outputs: Sequence[Operand]) -> list[Step]:
 
 def shape_of(program: Program, operand: Operand) -> tuple[int, ...]:
     if isinstance(operand, Constant):
-        return tuple(np.shape(operand.value)) if not _is_key(operand.value) else tuple(operand.value.shape)
+        return tuple(operand.value.shape) if is_key(operand.value) else tuple(np.shape(operand.value))
     return tuple(program.types[operand].shape)
-
-
-def _is_key(value: Any) -> bool:
-    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
+from shardtypes.prng_keys import is_key
 from shardtypes.proving import constants, lookups
 from shardtypes.proving.alignment import Pairs, aligned
 from shardtypes.proving.evaluation import Held, Unevaluated, constant, one_step
-from shardtypes.proving.one_device import CONSTANT, OneDevice, is_identity, is_key, is_small, name_of, number_in
+from shardtypes.proving.one_device import CONSTANT, OneDevice, is_identity, is_small, name_of, number_in
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.rules import RULES, Case
 from shardtypes.proving.rules.case import exact

@@ -1,0 +1,14 @@
+"""Typed PRNG keys, which are arrays without numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def is_key(value: Any) -> bool:
+    """Whether a value, or what stands for its shape and dtype, is an array of typed PRNG keys."""
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and bool(jnp.issubdtype(dtype, jax.dtypes.prng_key))
