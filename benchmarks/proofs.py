@@ -8,12 +8,10 @@ layers with tensor, sequence and data parallel collectives by hand, at full size
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import resource
 import sys
 import tempfile
 import time
-import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ import numpy as np
 from benchmarks.findings import Finding
 from benchmarks.whole_programs.cases import Program, programs
 from benchmarks.whole_programs.catches import Catch, catch
+from benchmarks.whole_programs.loading import load
 from benchmarks.whole_programs.outcomes import recorded
 from shardtypes.proving import Proof, prove
 
@@ -142,21 +141,12 @@ def answer(program: Program, change: str, source: str, folder: Path) -> Answer:
     proofs: list[Proof] = []
     raised = ""
     try:
-        module = _load(path)
+        module = load(path)
         for f, args, options in _QUESTIONS[program.name](module):
             proofs.append(prove(f, *args, **options))
     except Exception as error:  # noqa: BLE001 - a mistake that JAX refuses
         raised = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
     return Answer(program.name, change, tuple(proofs), raised, time.perf_counter() - start)
-
-
-def _load(path: Path) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def caught(program: Program, changed: str, found: Answer) -> Catch:

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from shardtypes import _stats
-from shardtypes.checked import display_name
 from shardtypes.laws.declarations import concerns, declared_roles
 from shardtypes.meshes import current_mesh
 from shardtypes.prng_keys import is_key
@@ -59,8 +58,7 @@ class Calls:
         """The first call of a function, by its name with the module."""
         return next(iter(self.found.get(name, ())), None)
 
-    def _see(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        name = f"{function.__module__}.{display_name(function)}"
+    def _see(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._busy or not self._is_wanted(name, function) or len(self.found.get(name, ())) >= _MOST_CALLS:
             return
         leaves = jax.tree.leaves((args, kwargs))

@@ -16,7 +16,8 @@ import pytest
 from pytest_shardtypes import examples
 from pytest_shardtypes.law_calls import Calls, Recorded
 from pytest_shardtypes.summary import COULD_NOT_TELL
-from pytest_shardtypes.trace_items import AnnotatedModule, CouldNotTell, Found, Wrong
+from pytest_shardtypes.trace_items import AnnotatedModule, Found, Wrong
+from pytest_shardtypes.verdict_reports import CouldNotTell, VerdictReports
 from pytest_shardtypes.verdicts import uncounted
 from shardtypes import laws
 from shardtypes.laws.declarations import concerns, declared_roles, exemptions, need_role
@@ -115,13 +116,13 @@ class Law(pytest.Item):
         return self.path, line, f"{self.found.qualified}: {self.role} in {self.dim}"
 
 
-class LawItems:
+class LawItems(VerdictReports):
     """The hooks that make the items, after the tests whose calls they take, and report what could not be told."""
 
     def __init__(self, roles: Roles) -> None:
+        super().__init__(Law, "shardtypes_law")
         self.roles = roles
         self.calls = Calls(dict(roles.roles))
-        self.verdicts: dict[str, str] = {}
         self.exempt: dict[str, str] = {}
 
     def of(self, parent: AnnotatedModule, found: Found) -> Iterator[Law]:
@@ -141,32 +142,6 @@ class LawItems:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put the laws after all tests."""
         items.sort(key=lambda item: isinstance(item, Law))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-        """Make *could not tell* an outcome of its own."""
-        report = yield
-        if isinstance(item, Law) and call.when == "call" and not hasattr(report, "wasxfail"):
-            report.shardtypes_law = report.outcome
-            if call.excinfo is not None and isinstance(call.excinfo.value, CouldNotTell):
-                path, line, _ = item.reportinfo()
-                report.outcome = "skipped"
-                report.longrepr = (str(path), (line or 0) + 1, f"{COULD_NOT_TELL}: {call.excinfo.value}")
-                report.shardtypes_law = COULD_NOT_TELL
-        return report
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember the verdicts, those of xdist's workers too."""
-        verdict = getattr(report, "shardtypes_law", None)
-        if verdict is not None:
-            text = report.longrepr[2] if isinstance(report.longrepr, (tuple, list)) else verdict
-            self.verdicts[report.nodeid] = str(text)
-
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """``?`` in the progress, and a count of its own in the last line."""
-        if report.when == "call" and getattr(report, "shardtypes_law", None) == COULD_NOT_TELL:
-            return COULD_NOT_TELL, "?", "COULD NOT TELL"
-        return None
 
     def lines(self) -> Iterator[str]:
         """What the summary says of laws."""

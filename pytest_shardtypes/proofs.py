@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_shardtypes.mapped_calls import Call, MappedCalls
 from pytest_shardtypes.summary import COULD_NOT_TELL, NOT_COMPARED
 from shardtypes.mesh_dependence import dependence_of
-from shardtypes.proving import Proof, prove
 from shardtypes.switches import enabled
+
+if TYPE_CHECKING:
+    from shardtypes.proving import Proof
 
 AGREES = "agrees in numbers"
 _MARK = "mesh_dependent"
@@ -77,6 +79,8 @@ class Proving:
 
     def _compared(self, call: Call) -> Proof:
         """The verdict on one call, on the mesh that was in force. What goes wrong in it is no failure of the test."""
+        from shardtypes.proving import Proof, prove  # takes its time to import
+
         self._compared_before.add(call.key)
         with self.calls.paused(), enabled(False):
             try:

@@ -11,7 +11,6 @@ import jax
 import pytest
 
 from shardtypes import _stats
-from shardtypes.checked import display_name
 from shardtypes.meshes import current_view
 from shardtypes.trace_arguments import arguments_of, has_arrays, sizes_of_examples
 from shardtypes.trace_guesses import CannotTell
@@ -43,8 +42,7 @@ class RecordedCalls:
         """Hear no more."""
         _stats.unwatch(self._note)
 
-    def _note(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        name = f"{function.__module__}.{display_name(function)}"
+    def _note(self, name: str, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if name in self._calls or current_view().manual:  # there sizes are local ones
             return
         self._calls[name] = RecordedCall(jax.tree.map(_shape_of, args), jax.tree.map(_shape_of, dict(kwargs)))
@@ -79,13 +77,14 @@ def _example(f: Callable[..., Any], call: RecordedCall) -> tuple[dict[str, Any],
     """The arguments by name that are no annotated arrays, and the sizes that names had in the call."""
     bound = inspect.signature(f).bind(*call.args, **call.kwargs)
     named: dict[str, Any] = {}
-    for argument in arguments_of(f, call.args, call.kwargs):
+    arguments = arguments_of(f, call.args, call.kwargs)
+    for argument in arguments:
         parameter = argument.parameter
         if parameter.name not in bound.arguments or parameter.kind is parameter.POSITIONAL_ONLY:
             raise CannotTell(f"{parameter.name} has no name to be given by")
         if not has_arrays(argument.annotation):
             named[parameter.name] = bound.arguments[parameter.name]
-    sizes = sizes_of_examples(f, arguments_of(f, call.args, call.kwargs))
+    sizes = sizes_of_examples(f, arguments)
     return named, dict(list(sizes.items())[:_MOST_NAMES])
 
 

@@ -20,17 +20,13 @@ from pytest_shardtypes.annotated import takes_arrays
 from pytest_shardtypes.candidates import Candidate
 from pytest_shardtypes.examples import Example
 from pytest_shardtypes.recorded_calls import CALLS
-from pytest_shardtypes.summary import COULD_NOT_TELL
+from pytest_shardtypes.verdict_reports import CouldNotTell, VerdictReports
 from shardtypes.fields import is_pytree_dataclass
 
 MARK = "shardtypes_trace"
 
 
 More = Callable[["AnnotatedModule", "Found"], Iterable[pytest.Item]]
-
-
-class CouldNotTell(Exception):
-    """Tracing gave no answer; the message says why."""
 
 
 class Wrong(Exception):
@@ -200,13 +196,13 @@ def _frames(error: BaseException | None, path: Path, root: Path) -> Iterator[str
         tb = tb.tb_next
 
 
-class Tracing:
+class Tracing(VerdictReports):
     """The hooks that make items of the candidates and report what could not be told."""
 
     def __init__(self, packages: tuple[str, ...], root: Path, everything: bool, more: More = nothing_more) -> None:
+        super().__init__(Trace, "shardtypes_trace")
         self.everything = everything
         self._more = more
-        self.verdicts: dict[str, str] = {}
         self.useless_examples: tuple[str, ...] = ()
         self._packages = packages
         self._root = root
@@ -244,30 +240,3 @@ class Tracing:
             kept.append(item)
         # Last, for what the tests call is an example to some of them.
         items[:] = sorted(kept, key=lambda item: isinstance(item, Trace))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-        """Make *could not tell* an outcome of its own."""
-        report = yield
-        if isinstance(item, Trace) and call.when == "call" and not hasattr(report, "wasxfail"):
-            if call.excinfo is not None and isinstance(call.excinfo.value, CouldNotTell):
-                path, line, _ = item.reportinfo()
-                report.outcome = "skipped"
-                report.longrepr = (str(path), (line or 0) + 1, f"{COULD_NOT_TELL}: {call.excinfo.value}")
-                report.shardtypes_trace = COULD_NOT_TELL
-            else:
-                report.shardtypes_trace = report.outcome
-        return report
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember the verdicts, those of xdist's workers too."""
-        verdict = getattr(report, "shardtypes_trace", None)
-        if verdict is not None:
-            text = report.longrepr[2] if isinstance(report.longrepr, (tuple, list)) else verdict
-            self.verdicts[report.nodeid] = str(text)
-
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """``?`` in the progress, and a count of its own in the last line."""
-        if report.when == "call" and getattr(report, "shardtypes_trace", None) == COULD_NOT_TELL:
-            return COULD_NOT_TELL, "?", "COULD NOT TELL"
-        return None

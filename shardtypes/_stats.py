@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-Watcher: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+Watcher: TypeAlias = Callable[[str, Any, tuple[Any, ...], dict[str, Any]], None]
 
 
 @dataclass
@@ -68,7 +68,8 @@ def count_function(name: str) -> None:
 
 
 def watch(watcher: Watcher) -> None:
-    """Have a watcher see every call of a checked function while recording is on: the function and its arguments."""
+    """Have a watcher see every call of a checked function while recording is on: its name with the module, the
+    function, and the arguments."""
     _watchers.append(watcher)
 
 
@@ -77,10 +78,10 @@ def unwatch(watcher: Watcher) -> None:
     _watchers.remove(watcher)
 
 
-def see_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def see_call(name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Show a call of a checked function to those who watch."""
     for watcher in _watchers:
-        watcher(function, args, kwargs)
+        watcher(name, function, args, kwargs)
 
 
 def cover_dimension(function: str, role: str, dim: int, axis: str, verified: bool) -> None:

@@ -280,8 +280,9 @@ def _wrap_call(checks: _Checks) -> Any:
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
         if _stats.recording:
-            _stats.count_function(f"{function.__module__}.{checks.display}")
-            _stats.see_call(function, args, kwargs)
+            name = f"{function.__module__}.{checks.display}"
+            _stats.count_function(name)
+            _stats.see_call(name, function, args, kwargs)
         plan = checks._plan or checks.plan
         view = current_view()
         table = None if fresh else scope_in_force()

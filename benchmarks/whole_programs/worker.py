@@ -7,15 +7,15 @@ that the program makes has one device, and all its axes the size one.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+
+from benchmarks.whole_programs.loading import load
 
 TOLERANCE = 1e-4
 """Relative and absolute, as in the programs' own ``check()``."""
@@ -31,7 +31,7 @@ def main(program: Path, reference: Path, answer: Path, alone: bool = False) -> N
         _make_meshes_of_one_device()
     # Whatever the program raises is the outcome.
     try:
-        module = _load(program)
+        module = load(program)
         found = _numbers(module.main())
     except Exception as error:  # noqa: BLE001
         outcome, detail = "raises", _described(error)
@@ -62,15 +62,6 @@ def _make_meshes_of_one_device() -> None:
     jax.sharding.Mesh = OneDevice  # type: ignore[misc]
     # A program that maps over all devices, without a mesh, asks how many there are.
     jax.device_count = jax.local_device_count = lambda *args: 1
-
-
-def _load(path: Path) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def _numbers(tree: Any) -> Numbers:

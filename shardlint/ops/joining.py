@@ -66,6 +66,16 @@ def agree(call: Call, operands: list[ArrayValue], skip: int | None) -> list[Dime
     return common
 
 
+def chosen_dims(call: Call, which: ArrayValue, cases: list[ArrayValue]) -> list[Dimension] | None:
+    """The dimensions of what ``lax.select`` chooses: all cases have them, and what chooses, unless it is a scalar."""
+    dims = agree(call, cases, None)
+    if not which.dims:
+        return dims
+    if dims == []:
+        raise UnknownArgument  # JAX refuses it, but not where what chooses is mapped by vmap
+    return agree(call, [with_dims(cases[0], None if dims is None else tuple(dims)), which], None)
+
+
 def _finish(call: Call, operands: list[ArrayValue], dims: list[Dimension] | None) -> ArrayValue:
     name, given = dtype_argument(call, call.get("dtype"))
     dtype, weak = (name, False) if given else result_dtype(call.name, operands, call.ctx)
@@ -171,12 +181,7 @@ def append(call: Call) -> Value:
 def lax_select(call: Call) -> Value:
     """No broadcasting: both choices have one shape, the predicate has it too or is a scalar."""
     pred, x, y = (array(call, name) for name in ("pred", "on_true", "on_false"))
-    dims = agree(call, [x, y], None)
-    if pred.dims and dims == []:
-        raise UnknownArgument  # JAX refuses it, but not where the predicate is mapped by vmap
-    if pred.dims:
-        dims = agree(call, [with_dims(x, None if dims is None else tuple(dims)), pred], None)
-    out = _finish(call, [x, y], dims)
+    out = _finish(call, [x, y], chosen_dims(call, pred, [x, y]))
     return out if x.dtype == y.dtype else with_dtype(out, None)
 
 

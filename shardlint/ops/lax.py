@@ -23,7 +23,7 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.contraction import check_contracted, contraction_result
 from shardlint.ops.elementwise import cleared, names
-from shardlint.ops.joining import agree
+from shardlint.ops.joining import agree, chosen_dims
 from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
@@ -127,11 +127,7 @@ def select_n(call: Call) -> Value:
     if not isinstance(cases, SequenceValue) or not cases.items:
         raise UnknownArgument
     parts = [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in cases.items]
-    dims = agree(call, parts, None)
-    if which.dims and dims == []:
-        raise UnknownArgument  # JAX refuses it, but not where ``which`` is mapped by vmap
-    if which.dims:
-        dims = agree(call, [with_dims(parts[0], None if dims is None else tuple(dims)), which], None)
+    dims = chosen_dims(call, which, parts)
     same_dtype = len({(part.dtype, part.weak) for part in parts}) == 1
     if dtypes.is_kind(which.dtype, "bool", "signed") is not True or len(parts) > 2 or which.dtype == "int4":
         same_dtype = False

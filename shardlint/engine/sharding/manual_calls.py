@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
+_OF_SUMS = frozenset({"ST301", "ST302"})
 _SPECS = ("in_specs", "out_specs")
 #: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
@@ -167,9 +168,6 @@ def _certain(it: Interpreter, region: Region, given: list[Value], evaluated: Cal
             found = {key: event for key, event in found.items() if event.code not in _OF_SUMS or key in it.events}
     it.events = {**found, **before}
     return result
-
-
-_OF_SUMS = frozenset({"ST301", "ST302"})
 
 
 def call_region(
