@@ -72,19 +72,6 @@ def compare(reference: Any, result: Any, tolerance: float | None = None) -> Diff
     return replace(first, others=tuple(difference.leaf for difference in rest))
 
 
-def same(a: Host, b: Host) -> bool:
-    """Whether two arrays agree up to the tolerance of their dtype."""
-    return a.shape == b.shape and _difference("", a, b, None) is None
-
-
-def factor_between(a: Host, b: Host) -> float | None:
-    """The one number by which all of ``b`` are off from ``a``; None where there is none."""
-    a, b = _wide(a), _wide(b)
-    if a.shape != b.shape or not a.size or not (np.isfinite(a).all() and np.isfinite(b).all()):
-        return None
-    return _factor(a, b, 1e-4, float(np.max(np.abs(a))) or 1.0)
-
-
 def _difference(name: str, a: Host, b: Host, tolerance: float | None) -> Difference | None:
     allowed = _tolerance(a.dtype) if tolerance is None else tolerance
     if a.size == 0 or not (_is_number(a) and _is_number(b)):

@@ -9,7 +9,7 @@ import jax
 import pytest
 from jax.sharding import AbstractMesh, Mesh
 
-from pytest_shardtypes import assertions, containment, invariant, meshes
+from pytest_shardtypes import assertions, containment, meshes
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
 from pytest_shardtypes.devices import ForcedDevices
@@ -90,6 +90,8 @@ def layout() -> Callable[..., layouts.Layout]:
 @pytest.fixture
 def mesh_invariant() -> Callable[..., None]:
     """``mesh_invariant(f, *args)``: fail unless every mesh gives the numbers that one device gives."""
+    from pytest_shardtypes import invariant  # takes its time to import
+
     return invariant.mesh_invariant
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 
 import numpy as np
 import pytest
 
 from pytest_shardtypes.differences import compare
-from pytest_shardtypes.intermediates import Value
 
 from .conftest import Run
 
@@ -46,89 +46,106 @@ def test_equal_and_several_leaves() -> None:
     assert "infinities" in str(compare(np.array([np.inf]), np.array([-np.inf])))
 
 
-def test_parts_come_together() -> None:
-    """Along two axes of one dimension in either order, summed over a pending one, compared along the others."""
-    whole = np.arange(16).reshape(8, 2)
-    for order in (("d", "t"), ("t", "d")):
-        value = Value("v", ("d", "t", "p", "r"), (2, 4, 2, 2), (order, ()), frozenset({"p"}))
-        for d, t, p, r in np.ndindex(2, 4, 2, 2):
-            number = d * 4 + t if order == ("d", "t") else t * 2 + d
-            value.parts[d, t, p, r] = [whole[number : number + 1] * (3 if p else -2)]
-        (joined,) = value.whole() or []
-        np.testing.assert_array_equal(joined, whole)
-        assert value.unequal_axis(np.array_equal) is None
-        value.parts[0, 0, 0, 1] = [whole[:1] + 7]
-        assert value.unequal_axis(np.array_equal) == "r"
-        del value.parts[0, 0, 0, 1][0]
-        assert value.whole() is None
-
-
+#: What is said of the axes, then of the line: its text and what happens there.
 CULPRITS = {
     "missing": (
         "mesh axis 't' changes the answer: on t=4, result['y'] is off by *",
-        "reduce: the result: devices along 't' hold different values, but the annotation says replicated; "
-        "their sum is what one device holds: a psum over 't' is missing",
+        "return x + reduce(*",
+        "`+` is applied to a partial sum over 't' and what is replicated: call lax.psum(…, 't') first",
     ),
     "double": (
         "*'t'*, result['y'] is off by * of its largest value",
-        "reduce: the result is 4 times what one device gives; 4 is the number of devices along 't': *applied twice*",
+        "'double': *",
+        "lax.psum over 't' is applied to what is the same on all devices already: the result is 4 times too large",
     ),
     "mean": (
         "*'t'*",
-        "reduce: the result is 0.25 times *; that is 1/4: a psum over 't' is missing, or is a pmean, or the program "
-        "divides by the number of devices",
+        "'mean': *",
+        "lax.pmean is applied to a partial sum over 't': the mean is 4 times too small; call lax.psum(…, 't')",
     ),
     "wrong_axis": (
         "*'d'*",
-        "reduce: the result: devices along 'd' hold the same values, *; each holds the sum of the shards: remove *",
+        "'wrong_axis': *",
+        "lax.psum over 'd' is applied to what is sharded over 'd' along dimension 0: it adds different shards; *",
         "*'t'*",
-        "reduce: the result: devices along 't' hold different values, *; their sum is what one device holds: a psum *",
+        "*",
+        "*a partial sum over 't'*",
     ),
     "early": (
         "*'t'*",
-        "act: parameter 'h': devices along 't' hold the same values, *the sum of the shards: remove a psum over 't'*",
+        "'early': *",
+        "lax.psum over 't' is applied to what is sharded over 't' along dimension 1: it adds different shards; *",
     ),
     "out_specs": (
-        "*'t' changes the answer: on t=4, result['y'] has shape (32, 16) instead of (8, 16); *: check out_specs",
-        "*agree: it goes wrong after block: the result",
+        "*'t' changes the answer: on t=4, result['y'] has shape (32, 16) instead of (8, 16)",
+        "*",
+        "result 1 of shard_map is replicated, but out_specs says dimension 0 't'",
     ),
     "gather": (
-        "*'t'*, result has the same numbers in another order along dimension 1; shards are concatenated in *",
-        "gather: the result has the same numbers in another order along dimension 1",
+        "*'t'*, result has the same numbers in another order along dimension 1",
+        "return jnp.moveaxis(lax.all_gather(x, 't'), 0, 2)*",
+        "lax.all_gather is applied to what is sharded over 't' along dimension 1",
     ),
-    "ring": ("*'t'*", "turn: the result: the device at t=0 holds the shard of t=3; an index along 't' *"),
-    "slice": ("*'t'*", "pick: the result: the device at t=0 holds the shard of t=1; an index along 't' *"),
-    "softmax": ("*'t'*; the numbers do not show how it depends on 't'", "softmax: * off by *"),
+    "ring": ("*'t'*", "return lax.ppermute(*", "lax.ppermute is applied to what is sharded over 't' along dimension 1"),
+    "slice": ("*'t'*", "return lax.dynamic_slice_in_dim(*", "lax.dynamic_slice is applied to *"),
+    "softmax": (
+        "*'t'*off by *",
+        "return jax.nn.softmax(x)",
+        "`-` is applied to a maximum of each device's own along 't' and *: call lax.pmax(…, 't') first",
+    ),
     "local_mean": (
-        "*'t'*result['loss'] is * times *; its replicas differ: their mean is what one device gives, so *",
-        "mean: the result: devices along 't' hold different values*; their mean *: a pmean over 't' is missing",
+        "*'t'*result['loss'] is * times *",
+        "*",
+        "result 1 of shard_map is a per-device mean along 't' but is returned as replicated: call lax.pmean(…, 't')",
     ),
-    "largest": ("*'t'*; its replicas differ: their maximum is *, so a pmax over 't' is missing", "*"),
-    "capacity": (
-        "*'t'*is * times what one device gives; the numbers do not show how it depends on 't'",
-        "kept: the result is * times what one device gives",  # not the buffer, whose size goes by the devices
+    "sum_of_means": (
+        "*'t'*result['loss'] is 4 times *",
+        "'sum_of_means': *",
+        "lax.psum is applied to a per-device mean along 't': the sum is 4 times too large; call lax.pmean(…, 't')",
     ),
-    "dropout": ("*'t'*; it draws random numbers and uses the device index (*): per-device keys *", "*"),
-    "sum_of_means": ("*'t'*result['loss'] is 4 times *; 4 is *", "mean: the result is 4 times what one device gives"),
-    "bare": ("*'t'*, result is 4 times *; 4 is the number of devices along 't'*", "*no annotated intermediate value*"),
+    "largest": (
+        "*'t'*",
+        "'largest': *",
+        "result 1 of shard_map is a maximum of each device's own along 't' *: call lax.pmax(…, 't')",
+    ),
+    "bare": (
+        "*'t'*, result is 4 times *",
+        "'bare': *",
+        "lax.psum over 't' is applied to what is the same on all devices already: the result is 4 times too large",
+    ),
+}
+#: Those of which no line is known: what is said instead.
+UNPLACED = {
+    "capacity": ("*'t'*is * times what one device gives", "where could not be told: none of its operations alone *"),
+    "dropout": ("*'t'*off by *", "could not tell: *"),
 }
 
 
 def test_culprits(pytester: pytest.Pytester, run: Run) -> None:
-    """Each of the usual mistakes: which axis, which leaf, how it is wrong, and the function that has the mistake."""
+    """Each of the usual mistakes: which axis, which leaf, how it is wrong, and the line that has the mistake."""
     package = pytester.mkpydir("model")
     (package / "layers.py").write_text(MODEL)
     pytester.makepyfile(TESTS)
     pytester.makepyprojecttoml('[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\npythonpath = ["."]')
     result = run()
-    result.assert_outcomes(passed=1, failed=len(CULPRITS) + 1)
+    result.assert_outcomes(passed=2, failed=len(CULPRITS) + len(UNPLACED) + 2)
     said = str(result.stdout).split("= FAILURES =")[1].splitlines()
     for mistake, wanted in CULPRITS.items():
-        at = next(number for number, line in enumerate(said) if f" test_wrong[{mistake}] " in line)
-        for line, words in zip(said[at + 1 :], wanted, strict=False):
-            pattern = words.replace("[", "[[]")
-            found = fnmatch.fnmatchcase(line, pattern) or fnmatch.fnmatchcase(line, f"  the first *: {pattern}")
-            assert found, f"{mistake}: {line}"
+        reports = _reports(said, f"test_wrong[{mistake}]")
+        assert len(reports) == len(wanted) // 3, reports
+        for report, (head, text, what) in zip(reports, zip(*[iter(wanted)] * 3, strict=True), strict=True):
+            place, source = report[1:3]
+            assert _matches(report[0], head), report[0]
+            assert _matches(place, f"  *layers.py:*: {what}"), f"{mistake}: {place}"
+            assert _matches(source, f"      {text}"), f"{mistake}: {source}"
+    for mistake, (head, instead) in UNPLACED.items():
+        ((first, second, *_),) = _reports(said, f"test_wrong[{mistake}]")
+        assert _matches(first, head), first
+        assert _matches(second, f"  {instead}"), second
+    ((first, second, third, *_),) = _reports(said, "test_wrong_for_others")
+    assert first == "the mesh changes the answer for other arguments than these"
+    assert _matches(second, "refuted: on d=1, t=4 result is * on devices, * on one"), second
+    assert _matches(third, "*layers.py:*: lax.pmean is applied to a partial sum over 't': *"), third
     result.stdout.fnmatch_lines(
         [
             "* shardtypes: what the compiler chose *",
@@ -136,6 +153,18 @@ def test_culprits(pytester: pytest.Pytester, run: Run) -> None:
             "    x       f32[[]8, 16/t] * declared f32[[]'B/d M'[]]",
         ]
     )
+
+
+def _matches(line: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(line, pattern.replace("[", "[[]"))
+
+
+def _reports(said: list[str], test: str) -> list[list[str]]:
+    """What a failing test says of each axis: the lines from the one that names it."""
+    start = next(number for number, line in enumerate(said) if f" {test} " in line)
+    lines = list(itertools.takewhile(lambda line: not line.startswith(("___", "===")), said[start + 1 :]))
+    heads = [number for number, line in enumerate(lines) if "changes the answer" in line]
+    return [lines[a:b] for a, b in zip(heads, [*heads[1:], len(lines)], strict=True)]
 
 
 MODEL = """
@@ -200,6 +229,9 @@ def of_parts(body, out, leaf=lambda y: y):
         return leaf(mapped(body, P('d', 't'), out)(x))
     return f
 
+def averaged(x, w):
+    return mapped(lambda x, w: lax.pmean(x @ w, 't'), (P(None, 't'), P('t')), P())(x, w)
+
 def placed(x: f32['B/d M']):
     return x
 
@@ -242,6 +274,14 @@ MISTAKES = [
 def test_wrong(mistake, mesh_invariant):
     f = layers.WRONG[mistake]
     mesh_invariant(f, *(X, W, V)[:len(inspect.signature(f).parameters)])
+
+@pytest.mark.mesh(d=1, t=4)
+def test_wrong_for_others(mesh_invariant):
+    mesh_invariant(layers.averaged, np.zeros((8, 16), 'float32'), W)
+
+@pytest.mark.mesh(d=1, t=4)
+def test_tolerated(mesh_invariant):
+    mesh_invariant(layers.averaged, np.zeros((8, 16), 'float32'), W, tolerance=1e-4)
 
 @pytest.mark.mesh(d=2, t=4)
 def test_place(shard):
