@@ -27,6 +27,7 @@ class Coverage:
     ``traced`` maps the node id of a function's trace to its verdict; ``collectives`` that of a test to what it
     compiled, ``seconds`` to how long it took. ``proved`` maps the node id of a call of a mapped function to what
     comparing it with one device gave; ``not_compared`` are such functions, where they were only counted.
+    ``intermediates`` are the arrays of such a call on the devices: the place of each, the array, the line, a remark.
     """
 
     checks: Mapping[str, int]
@@ -43,6 +44,7 @@ class Coverage:
     seconds: Mapping[str, float] = field(default_factory=dict)
     proved: Mapping[str, str] = field(default_factory=dict)
     not_compared: tuple[str, ...] = ()
+    intermediates: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
     @property
     def unreached(self) -> tuple[str, ...]:
@@ -62,6 +64,7 @@ class Coverage:
         for name in ("layouts", "too_early", "never_imported"):
             plain[name] = [list(entry) if isinstance(entry, tuple) else entry for entry in plain[name]]
         plain["collectives"] = {name: list(lines) for name, lines in self.collectives.items()}
+        plain["intermediates"] = {name: [list(row) for row in rows] for name, rows in self.intermediates.items()}
         return plain
 
     @classmethod
@@ -75,6 +78,9 @@ class Coverage:
         for name in ("too_early", "never_imported", "not_compared"):
             values[name] = tuple(plain[name])
         values["collectives"] = {name: tuple(lines) for name, lines in plain["collectives"].items()}
+        values["intermediates"] = {
+            name: tuple(tuple(row) for row in rows) for name, rows in plain["intermediates"].items()
+        }
         return cls(**values)
 
 

@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from pytest_shardtypes.differences import Difference, compare
 from pytest_shardtypes.meshes import resized
+from shardtypes._stats import uncounted
 from shardtypes.errors import ShardTypeError
 from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang.messages import axes_text
@@ -75,7 +76,7 @@ def _where(proof: Proof | str) -> str:
 
 def _proof(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh) -> Proof | str:
     """What ``prove`` says of the function on this mesh, or why it says nothing."""
-    with jax.set_mesh(mesh), forgetting_meshes(any_mesh=True), enabled(False):
+    with jax.set_mesh(mesh), forgetting_meshes(any_mesh=True), enabled(False), uncounted():
         try:
             return prove(f, *args, mesh=mesh)
         except Exception as error:  # noqa: BLE001 - the function ran before: it is told, and is no failure of the test

@@ -18,8 +18,8 @@ from pytest_shardtypes.law_calls import Calls, Recorded
 from pytest_shardtypes.summary import COULD_NOT_TELL
 from pytest_shardtypes.trace_items import AnnotatedModule, Found, Wrong
 from pytest_shardtypes.verdict_reports import CouldNotTell, VerdictReports
-from pytest_shardtypes.verdicts import uncounted
 from shardtypes import laws
+from shardtypes._stats import uncounted
 from shardtypes.laws.declarations import concerns, declared_roles, exemptions, need_role
 
 MARK = "shardtypes_laws"

@@ -50,6 +50,7 @@ def page(coverage: Coverage, root: Path) -> str:
         ("Sources", _sources(coverage, root)),
         ("Layouts that were verified", _layouts(coverage)),
         ("Collectives by test", _collectives(coverage, root)),
+        ("Arrays on the devices", _intermediates(coverage)),
         ("Functions traced", _traced(coverage)),
         ("Slowest checks", _slowest_checks(coverage)),
         ("Slowest tests and traces", _slowest(("test", "seconds"), coverage.seconds)),
@@ -126,6 +127,27 @@ def _collectives(coverage: Coverage, root: Path) -> str:
         for test, lines in sorted(coverage.collectives.items())
     ]
     return _table(("test", "collectives that the compiler inserted"), rows) if rows else ""
+
+
+def _intermediates(coverage: Coverage) -> str:
+    parts = []
+    for name, rows in sorted(coverage.intermediates.items()):
+        verdict = coverage.proved.get(name, "").partition(":")[0]
+        mark = {"proved": "yes", "refuted": "no"}.get(verdict, "")
+        cells = [
+            (
+                escape(place),
+                f"<code>{escape(array)}</code>",
+                f"<code>{escape(line)}</code>" + (f"<br><small>{escape(remark)}</small>" if remark else ""),
+            )
+            for place, array, line, remark in rows
+        ]
+        table = _table(("line", "array", "computed by"), cells)
+        parts.append(f"<h4><code>{escape(name)}</code> <small class='{mark}'>{escape(verdict)}</small></h4>{table}")
+    if not parts:
+        return ""
+    why = "What each line of a mapped function computes on the devices, as related to what one device computes."
+    return f"<p>{why}</p>{''.join(parts)}"
 
 
 def _traced(coverage: Coverage) -> str:

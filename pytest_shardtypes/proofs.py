@@ -11,6 +11,7 @@ import pytest
 
 from pytest_shardtypes.mapped_calls import Call, MappedCalls
 from pytest_shardtypes.summary import COULD_NOT_TELL, NOT_COMPARED
+from shardtypes._stats import uncounted
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.switches import enabled
 
@@ -22,11 +23,14 @@ _MARK = "mesh_dependent"
 
 
 class Proving:
-    """The hooks that note calls, and with ``compares`` compare them after the test that made them."""
+    """The hooks that note calls, and with ``compares`` compare them after the test that made them; with ``follows``
+    they keep how the arrays moved over the mesh."""
 
-    def __init__(self, root: Path, compares: bool) -> None:
+    def __init__(self, root: Path, compares: bool, follows: bool) -> None:
         self.calls = MappedCalls(keeps=compares)
         self.verdicts: dict[str, str] = {}
+        self.intermediates: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self._follows = follows
         self._root = root
         self._made: Counter[str] = Counter()
         self._compared_before: set[str] = set()
@@ -75,14 +79,20 @@ class Proving:
         )
         vars(report)["shardtypes_proof"] = verdict if longrepr is None else f"{verdict}: {text}"
         vars(report)["shardtypes_call"] = name if number == 1 else f"{name}[{number}]"
+        if proof is not None and self._follows:
+            vars(report)["shardtypes_intermediates"] = self._rows(proof)
         return report
+
+    def _rows(self, proof: Proof) -> list[list[str]]:
+        with self.calls.paused(), enabled(False), uncounted():
+            return [list(each.row) for each in proof.intermediates]
 
     def _compared(self, call: Call) -> Proof:
         """The verdict on one call, on the mesh that was in force. What goes wrong in it is no failure of the test."""
         from shardtypes.proving import Proof, prove  # takes its time to import
 
         self._compared_before.add(call.key)
-        with self.calls.paused(), enabled(False):
+        with self.calls.paused(), enabled(False), uncounted():
             try:
                 return prove(call.function, *call.args, mesh=call.mesh, **call.kwargs)
             except Exception as error:  # noqa: BLE001 - the user's function may raise anything on other meshes
@@ -93,7 +103,11 @@ class Proving:
         """Remember the verdicts, those of xdist's workers too."""
         verdict = getattr(report, "shardtypes_proof", None)
         if verdict is not None:
-            self.verdicts[getattr(report, "shardtypes_call", report.nodeid)] = verdict
+            name = getattr(report, "shardtypes_call", report.nodeid)
+            self.verdicts[name] = verdict
+            rows = getattr(report, "shardtypes_intermediates", ())
+            if rows:
+                self.intermediates[name] = tuple(tuple(row) for row in rows)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """The verdict and the function in the list of ``-v``; what could not be told is counted apart, as ``?``."""

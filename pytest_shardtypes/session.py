@@ -82,7 +82,7 @@ class Run:
         if not self.hook.switched_off:
             from pytest_shardtypes.proofs import Proving
 
-            self.proving = Proving(self.config.rootpath, self.options.prove)
+            self.proving = Proving(self.config.rootpath, self.options.prove, self.options.report is not None)
             self.proving.calls.install()
 
     def take_options(self) -> None:
@@ -223,6 +223,7 @@ class Run:
             self._counted(),
             traced=traced,
             proved=proved,
+            intermediates={} if self.proving is None else self.proving.intermediates,
             collectives=self.facts.collectives,
             seconds=self.facts.seconds,
         )

@@ -8,8 +8,7 @@ What a function refuses by itself, or needs from its callers (values, a mesh, a 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +35,7 @@ def judge(name: str, f: Callable[..., Any], example: Example, calls: RecordedCal
     inner = inspect.unwrap(f)
     if inspect.iscoroutinefunction(inner) or inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         return Outcome(None, "it is a coroutine or a generator, which only tests can run")
-    with uncounted():
+    with _stats.uncounted():
         verdict = _verdict(f, example)
         if verdict.ok is None and example == Example():
             as_called = calls.verdict(name, f)
@@ -57,14 +56,3 @@ def _verdict(f: Callable[..., Any], example: Example) -> Verdict:
     if example.mesh is not None:
         mesh = abstract_mesh(axis_types=example.mesh.kind, **dict(example.mesh.axes))
     return trace(f, *example.positional, mesh=mesh, sizes=example.sizes, **example.named)
-
-
-@contextmanager
-def uncounted() -> Iterator[None]:
-    """Count nothing in the block."""
-    before = _stats.recording
-    _stats.record(False)
-    try:
-        yield
-    finally:
-        _stats.record(before)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -58,6 +59,17 @@ def count_not_possible(reason: str) -> None:
 def declare_function(name: str, place: str) -> None:
     """Note an annotated function that exists, so that a report can say which were never called."""
     _counters.declared[name] = place
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Count nothing in the block."""
+    before = recording
+    record(False)
+    try:
+        yield
+    finally:
+        record(before)
 
 
 def count_function(name: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 import typing
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax.tree_util import keystr, tree_flatten_with_path
@@ -22,6 +23,10 @@ from shardtypes.messages import without_mesh
 from shardtypes.partition_specs import map_type
 from shardtypes.pictures import picture
 from shardtypes.sharding_check import claims, compare_named
+from shardtypes.switches import enabled
+
+if TYPE_CHECKING:
+    from shardtypes.proving import Intermediate
 
 
 @dataclass(frozen=True)
@@ -45,13 +50,17 @@ class Row:
 @dataclass(frozen=True)
 class Explanation:
     """The arguments and results of a compiled function with the layout that the compiler chose for each, and the
-    communication that it put in. Arguments that the program does not use are left out."""
+    communication that it put in. Arguments that the program does not use are left out. Where it maps over devices,
+    ``intermediates`` says how the arrays move over the mesh, a line of the program at a time; ``unfollowed`` why it
+    does not."""
 
     function: str
     mesh: str
     arguments: tuple[Row, ...]
     results: tuple[Row, ...]
     collectives: tuple[Collective, ...] = ()
+    intermediates: tuple[Intermediate, ...] = ()
+    unfollowed: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for reports."""
@@ -61,6 +70,7 @@ class Explanation:
             "arguments": [row.to_dict() for row in self.arguments],
             "results": [row.to_dict() for row in self.results],
             "collectives": [asdict(entry) for entry in self.collectives],
+            "intermediates": [list(each.row) for each in self.intermediates],
         }
 
     def __str__(self) -> str:
@@ -78,6 +88,10 @@ class Explanation:
                     lines.append(f"    {'':<{width}}    but {row.differs}")
         lines.append("  collectives" if self.collectives else "  no collectives")
         lines += [f"    {entry}" for entry in self.collectives]
+        if self.intermediates:
+            lines += ["  on the devices", textwrap.indent(str(self.intermediates), "    ")]
+        if self.unfollowed:
+            lines.append(f"  on the devices: not followed: {self.unfollowed}")
         return "\n".join(lines)
 
     def _title(self) -> str:
@@ -97,6 +111,10 @@ class Explanation:
                 parts.append(picture(row.layout) if row.layout is not None else "")
         items = "".join(f"<li><code>{escape(str(entry))}</code></li>" for entry in self.collectives)
         parts.append(f"<h5>collectives</h5><ul>{items}</ul>" if items else "<p>no collectives</p>")
+        if self.intermediates:
+            parts.append(f"<h5>on the devices</h5><pre>{escape(str(self.intermediates))}</pre>")
+        if self.unfollowed:
+            parts.append(f"<p>on the devices: not followed: {escape(self.unfollowed)}</p>")
         return "".join(parts)
 
 
@@ -134,9 +152,29 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         for path, found in tree_flatten_with_path(layouts.results, is_leaf=_is_layout)[0]
         if isinstance(found, Layout)
     ]
+    intermediates, unfollowed = _followed(f, args, kwargs, concrete)
     return Explanation(
-        display_name(f), format_mesh(concrete), tuple(arguments), tuple(results), collectives_of(compiled, concrete)
+        display_name(f),
+        format_mesh(concrete),
+        tuple(arguments),
+        tuple(results),
+        collectives_of(compiled, concrete),
+        intermediates,
+        unfollowed,
     )
+
+
+def _followed(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mesh: Any
+) -> tuple[tuple[Intermediate, ...], str]:
+    """How the arrays move over the mesh where the function maps over devices by hand, or why that is not known."""
+    from shardtypes.proving import follow  # takes its time to import
+
+    try:
+        with enabled(False):
+            return follow(f, *args, mesh=mesh, **kwargs), ""
+    except Exception as error:  # noqa: BLE001 - the function compiles: what fails is following it on one device, and is said
+        return (), f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def _is_layout(x: Any) -> bool:

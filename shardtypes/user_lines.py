@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sysconfig
+from dataclasses import dataclass
 from typing import Any
 
 from jax._src import source_info_util  # no public way from an equation to its line
@@ -28,12 +29,50 @@ def frame_of(traceback: Any) -> Any:
     return next(iter(frames_of(traceback)), None) or next(others, None)
 
 
-def is_of_library(jaxpr: Any) -> bool:
-    """Whether the program of a function is JAX's own, or an installed library's.
+@dataclass(frozen=True)
+class Calls:
+    """The program of which function is being read: of a library's, ``caller`` is the equation that calls it, and
+    ``library`` the file and line where it begins.
 
-    JAX keeps such programs as they were traced first, so that their operations have the lines of that call: the call
-    itself has the one that is meant.
+    JAX keeps the programs of library functions as they were traced first, so that their operations have the lines of
+    that call: the call itself has the one that is meant. What a library's function was given to call, as ``pmap`` is,
+    has lines of its own.
     """
+
+    caller: Any = None
+    library: tuple[str, int] | None = None
+
+    def into(self, eqn: Any, jaxpr: Any) -> Calls:
+        """In the program that an equation calls."""
+        function = _source_of(jaxpr)
+        if function is None:
+            return self
+        return Calls(self.line_of(eqn), function) if function[0].startswith(_LIBRARIES) else Calls()
+
+    def line_of(self, eqn: Any) -> Any:
+        """The equation that has the line which is meant by this one."""
+        if self.library is None or _is_called_by(eqn.source_info.traceback, self.library):
+            return eqn
+        return self.caller
+
+
+def _source_of(jaxpr: Any) -> tuple[str, int] | None:
+    """The file and line where the function of a program begins, where JAX says so."""
     about = getattr(jaxpr, "debug_info", None)
-    where = str(getattr(about, "func_src_info", "") or "").partition(" at ")[2]
-    return where.startswith(_LIBRARIES)
+    file, _, line = str(getattr(about, "func_src_info", "") or "").partition(" at ")[2].rpartition(":")
+    return (file, int(line)) if file and line.isdecimal() else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_called_by(traceback: Any, function: tuple[str, int]) -> bool:
+    """Whether an operation is in the user's own code which this function calls."""
+    for frame in () if traceback is None else traceback.frames:
+        if (frame.file_name, frame.function_start_line) == function:
+            return False
+        if not frame.file_name.startswith((*_OURS, *_LIBRARIES)):
+            return _has_frame(traceback, function)
+    return False
+
+
+def _has_frame(traceback: Any, function: tuple[str, int]) -> bool:
+    return any((frame.file_name, frame.function_start_line) == function for frame in traceback.frames)

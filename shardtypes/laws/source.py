@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
 
-from shardtypes.user_lines import frame_of, is_of_library
+from shardtypes.user_lines import Calls, frame_of
 
 
 @dataclass(frozen=True)
@@ -42,20 +41,14 @@ def place_of(eqn: Any, calls: Sequence[Any] = ()) -> Place:
 
     ``calls`` are the equations that it is inside of; what is inside of a library's function has the line of its call.
     """
+    reading = Calls()
+    for call in calls:
+        program = next(jaxprs_in_params(call.params), None)
+        if program is not None:
+            reading = reading.into(call, program)
     name = eqn.primitive.name
-    within = list(itertools.takewhile(lambda call: not _calls_library(call), calls))
-    inside = [*within, calls[len(within)] if len(within) < len(calls) else eqn]
-    for each in reversed(inside):
-        frame = frame_of(_traceback(each.source_info))
+    for each in (reading.line_of(eqn), *reversed(calls)):
+        frame = frame_of(each.source_info.traceback)
         if frame is not None:
             return Place(name, frame.file_name, frame.start_line, frame.function_name)
     return Place(name)
-
-
-def _calls_library(call: Any) -> bool:
-    program = next(jaxprs_in_params(call.params), None)
-    return program is not None and is_of_library(program)
-
-
-def _traceback(info: Any) -> Any:
-    return getattr(info, "traceback", info)

@@ -7,6 +7,9 @@ differ, their values are compared one by one (``alignment``, ``observed``) back 
 
 from __future__ import annotations
 
+from shardtypes.proving.intermediates import Intermediate as Intermediate
+from shardtypes.proving.intermediates import Intermediates as Intermediates
+from shardtypes.proving.prover import follow as follow
 from shardtypes.proving.prover import prove as prove
 from shardtypes.proving.verdict import Numbers as Numbers
 from shardtypes.proving.verdict import Proof as Proof

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from jax.extend import core as jex
 
 from shardtypes.prng_keys import is_key
 from shardtypes.proving.places import Place, place_of
-from shardtypes.user_lines import is_of_library
+from shardtypes.user_lines import Calls
 
 Name: TypeAlias = int
 """Of a value, unique in a program and the programs inside it."""
@@ -103,7 +104,7 @@ _CALLS = {
 class _Reader:
     def __init__(self) -> None:
         self._names = itertools.count()
-        self._caller: Any = None  # the equation that calls the library's function which is read
+        self._calls = Calls()
         self.types: dict[Name, Any] = {}
 
     def new(self, aval: Any) -> Name:
@@ -144,7 +145,7 @@ class _Reader:
                 return self._called(eqn, jaxpr, consts, operands, manual)
         results = [self.new(var.aval) for var in eqn.outvars]
         inside = tuple(self._inner(jaxpr, manual) for jaxpr in _inside(eqn))
-        caller = eqn if self._caller is None else self._caller
+        caller = self._calls.line_of(eqn)
         step = Step(name, _params(eqn), operands, results, place_of(caller), eqn, inside, manual, caller)
         return [step], list(results)
 
@@ -152,13 +153,17 @@ class _Reader:
         self, eqn: Any, jaxpr: Any, consts: Sequence[Any], operands: list[Operand], manual: tuple[tuple[str, int], ...]
     ) -> tuple[list[Step], list[Operand]]:
         """The steps of a function that is called; those of a library's function are where the user calls it."""
-        before = self._caller
-        if before is None and is_of_library(jaxpr):
-            self._caller = eqn
-        try:
+        with self._called_by(eqn, jaxpr):
             return self.body(jaxpr, consts, operands, manual)
+
+    @contextmanager
+    def _called_by(self, eqn: Any, jaxpr: Any) -> Iterator[None]:
+        """In the block the program that an equation calls is read."""
+        before, self._calls = self._calls, self._calls.into(eqn, jaxpr)
+        try:
+            yield
         finally:
-            self._caller = before
+            self._calls = before
 
     def _inner(self, closed: Any, manual: tuple[tuple[str, int], ...]) -> Program:
         jaxpr, consts = _opened(closed)
@@ -175,14 +180,15 @@ class _Reader:
         own = params.get("newly_manual_axes", params.get("manual_axes", frozenset(mesh.axis_names)))
         sizes = {axis: size for axis, size in dict(mesh.shape).items() if axis in own}
         inner = (*manual, *sizes.items())
-        place = place_of(eqn)
+        place = place_of(self._calls.line_of(eqn))
         steps, given = [], []
         for number, (operand, spec, var) in enumerate(zip(operands, params["in_specs"], jaxpr.invars, strict=True)):
             name = self.new(var.aval)
             about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number, "unreduced": _unreduced(spec)}
             steps.append(Step("shard", about, [operand], [name], place, eqn, (), inner))
             given.append(name)
-        body, results = self.body(jaxpr, consts, list(given), inner)
+        with self._called_by(eqn, jaxpr):
+            body, results = self.body(jaxpr, consts, list(given), inner)
         steps += body
         outputs: list[Operand] = []
         for number, (result, spec, var) in enumerate(zip(results, params["out_specs"], eqn.outvars, strict=True)):

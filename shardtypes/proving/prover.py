@@ -16,6 +16,7 @@ from shardtypes.mesh_dependence import dependence_of
 from shardtypes.proving.alignment import aligned
 from shardtypes.proving.arguments import Layout, draws, layouts, states
 from shardtypes.proving.evaluation import Unevaluated
+from shardtypes.proving.intermediates import Intermediates, intermediates
 from shardtypes.proving.numbers import MOST_BYTES, Values, bytes_of, run, without_axes
 from shardtypes.proving.observed import Host, close, observed
 from shardtypes.proving.places import Place, callers_of
@@ -59,8 +60,23 @@ def prove(
         raise TypeError(f"prove takes a function and its example arguments, not {type(f).__name__}")
     if reference is not None and not callable(reference):
         raise TypeError(f"reference is a function of the same arguments, not {type(reference).__name__}")
-    context, sizes = _mesh(mesh)
     call = _Call.of(f, examples, named, grad)
+    asked = _asked(call, mesh, reference)
+    if isinstance(asked, Proof):
+        return asked
+    return replace(asked.verdict(mesh_dependent or dependence_of(f)), follow=asked.intermediates)
+
+
+def follow(f: Callable[..., Any], *examples: Any, mesh: Any = None, **named: Any) -> Intermediates:
+    """How the arrays of a function that maps over devices move over the mesh, as far as it is proved; empty where
+    nothing is mapped. Nothing is run. Raises what the function raises on the mesh."""
+    asked = _asked(_Call.of(f, examples, named, False), mesh, None)
+    return Intermediates() if isinstance(asked, Proof) else asked.intermediates(with_numbers=False)
+
+
+def _asked(call: _Call, mesh: Any, reference: Callable[..., Any] | None) -> _Judged | Proof:
+    """The question, or its answer where there is nothing to compare."""
+    context, sizes = _mesh(mesh)
     many = traced(call.flat, (call.arrays,), {}, sizes, context)
     sizes = {**many.sizes}
     if not sizes and reference is None:
@@ -74,8 +90,7 @@ def prove(
         if reference is None:
             return Proof(None, f"on one device the program does not run: {type(error).__name__}: {error}", sizes)
         one = None
-    judged = _Judged(call, many, one, places, sizes, reference, context)
-    return judged.verdict(mesh_dependent or dependence_of(f))
+    return _Judged(call, many, one, places, sizes, reference, context)
 
 
 _COMPILER = "the compiler partitions programs rightly"
@@ -221,6 +236,18 @@ class _Judged:
                 if state is not None and state.parts:
                     reason = f"{reason}; {path} is {state.related().words(self.sizes)}"
         return replace(numbers, reason=reason, proved=proved.share, culprit=numbers.culprit or _end(proved))
+
+    def intermediates(self, with_numbers: bool = True) -> Intermediates:
+        """What is proved of the values on the way, and what the numbers tell of the others."""
+        proved = self._proved()
+        claims = {} if proved is None else proved.claims
+        walk = None
+        if with_numbers and self.one is not None and bytes_of(self.many.program, self.sizes) <= MOST_BYTES:
+            try:
+                walk = self._walk(*self._draws())
+            except Unevaluated:
+                walk = None
+        return intermediates(self.many.program, claims, walk, self.sizes)
 
     def _proved(self) -> Proved | None:
         if self.one is None:

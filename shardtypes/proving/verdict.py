@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from shardtypes.proving.intermediates import Intermediates
 from shardtypes.proving.places import Place
 
 
@@ -69,6 +70,13 @@ class Proof:
     culprit: Where | None = None
     numbers: Numbers | None = None
     agrees: bool | None = None
+    follow: Callable[[], Intermediates] = field(default=Intermediates, repr=False, compare=False)
+
+    @property
+    def intermediates(self) -> Intermediates:
+        """How the arrays move over the mesh: what is known of the value that each line computes on the devices, as a
+        table when printed. Worked out when asked for."""
+        return self.follow()
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict has three values: use .ok, which is True, False or None")

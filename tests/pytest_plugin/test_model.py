@@ -149,8 +149,10 @@ def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
             "E * value: expected the keys*'a'*'b'*, got the keys*'a'*",
             "E * value[[]1[]]: *",
             "E * mlp: parameter 'w': dimension 0 is sharded over 't', expected not sharded",
-            "mesh axis 't' changes the answer: on t=4, result is off by *; *their sum is * a psum over 't' is missing",
-            "mesh axis 't' changes the answer: on t=4, result is 4 times what one device gives; *applied twice*",
+            "mesh axis 't' changes the answer: on t=4, result is off by * of its largest value",
+            "  *: result 1 of shard_map is a partial sum over 't' but is returned as replicated: call lax.psum(…, 't')",
+            "mesh axis 't' changes the answer: on t=4, result is 4 times what one device gives",
+            "  *: lax.psum over 't' is applied to what is the same on all devices already: *",
             "all_gather: expected 1, the compiler inserted 0",
             "  all_reduce over t, 128 bytes, from *layers.py:*",
         ]

@@ -3,6 +3,8 @@ own."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from .conftest import Run
@@ -94,6 +96,35 @@ def test_each_call_has_a_verdict(project: None, run: Run, workers: tuple[str, ..
             "*test_declared*: not compared: each device has units of its own",
         ]
     )
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_the_report_has_the_arrays_on_the_devices(
+    project: None, run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    options = "--shardtypes", "--shardtypes-prove", "--no-shardtypes-trace"
+    run(*options, "--shardtypes-report=report.json", *workers)
+    rows = json.loads((pytester.path / "report.json").read_text())["intermediates"]
+    (right,) = (found for name, found in rows.items() if name.endswith("model.right"))
+    assert [[array, line, remark] for _, array, line, remark in right] == [
+        ["f32[8/d, 16/t]", "argument 1 of shard_map", ""],
+        ["f32[16/t, 6]", "argument 2 of shard_map", ""],
+        ["f32[8/d, 6 {U:t}]", "h = x @ w", ""],
+        ["f32[8/d, 6]", 'return jnp.tanh(h) if wrong else jnp.tanh(lax.psum(h, "t"))', ""],
+    ]
+    (step,) = (found for name, found in rows.items() if name.endswith("model.step"))
+    assert [row[:2] for row in step] == [
+        ["shard_map", "f32[16]"],
+        ["shard_map", "f32[1, 8/i, 16]"],
+        ["model.py:27", "f32[16]"],
+    ]
+    (wrong,) = (found for name, found in rows.items() if name.endswith("model.wrong"))
+    assert wrong[-1][3].startswith("not what one device computes")
+    run(*options, "--shardtypes-report=report.html")
+    page = (pytester.path / "report.html").read_text()
+    assert "<h2>Arrays on the devices</h2>" in page
+    assert "<td>model.py:12</td><td><code>f32[8/d, 6 {U:t}]</code></td><td><code>h = x @ w</code></td>" in page
+    assert "::model.wrong</code> <small class='no'>refuted</small></h4>" in page
 
 
 def test_without_the_option_they_are_counted(project: None, run: Run) -> None:
