@@ -33,6 +33,11 @@ class Cache:
         self._folder = folder
         self._made: set[str] = set()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether anything is kept: what an entry would hold need not be made otherwise."""
+        return self._folder is not None
+
     def get(self, key: str) -> Any:
         """The entry, or None. An entry that cannot be read counts as missing."""
         if self._folder is None:

@@ -40,6 +40,8 @@ class Earlier:
 
     def keep(self, source: Source, found: Found) -> None:
         """Remember what was found in a file just now."""
+        if not self._cache.keeps:
+            return
         answers = tuple((fact, self._answer(fact)) for fact in found.read)
         self._cache.put(self._key(source), (answers, *found.kept))
 

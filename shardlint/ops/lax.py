@@ -139,14 +139,15 @@ def select_n(call: Call) -> Value:
 @model("min, x, max", "jax.lax.clamp", alike="min x max")
 def clamp(call: Call) -> Value:
     """The bounds are scalars or have the shape of ``x``."""
-    value = array(call, "x")
-    alike = True
-    for name in ("min", "max"):
-        bound = array(call, name)
-        alike = alike and bound.dtype == value.dtype and bound.weak == value.weak
-        if bound.dims is None or value.dims is None or not bound.dims:
-            continue
-        agree(call, [value, bound], None)
+    low, value, high = (array(call, name) for name in ("min", "x", "max"))
+    if value.dims == () and low.dims:
+        if high.dims:
+            agree(call, [low, high], None)
+        raise UnknownArgument  # JAX refuses it, but not where a bound is mapped by vmap
+    for bound in (low, high):
+        if value.dims is not None and bound.dims:
+            agree(call, [value, bound], None)
+    alike = all(bound.dtype == value.dtype and bound.weak == value.weak for bound in (low, high))
     usual = alike and not value.weak and dtypes.is_kind(value.dtype, "floating", "signed", "unsigned")
     return with_dtype(cleared(value), value.dtype if usual else None)
 

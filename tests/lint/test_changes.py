@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from shardlint.changes import changes
+from shardlint import changed_modules, ir
+from shardlint.changes import Path as Way
+from shardlint.changes import changes, returned_paths
 from shardlint.config import find
 from shardlint.lower import lower
+from shardlint.project import Project
 from shardlint.run import check
 
 pytestmark = pytest.mark.once
@@ -173,3 +178,23 @@ def test_what_libraries_are_given_is_not_kept() -> None:
     """An outline is small."""
     text = "import jax.numpy as jnp\nimport os\n\ndef f(x):\n    return jnp.sum(jnp.sin(jnp.pi * x), os.sep)\n"
     assert changes(lower(text.encode(), "m", "m.py", False).module.body).made == ()
+
+
+def test_each_function_is_read_once_however_many_ways_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve functions that may each give what any other gives: ten thousand ways to one stack."""
+    names = [f"give{i}" for i in range(12)]
+    read = Counter[str]()
+
+    def counted(node: ir.Function) -> Iterator[Way]:
+        read[node.name] += 1
+        return returned_paths(node)
+
+    monkeypatch.setattr(changed_modules, "returned_paths", counted)
+    others = {
+        name: "".join(f"    if LEFT:\n        return {other}()\n" for other in names if other != name) for name in names
+    }
+    functions = "".join(f"def {name}():\n{body}    return STACK\n" for name, body in others.items())
+    text = f"STACK, LEFT = [], []\n{functions}def run():\n    give0().append(1)\n    give1().append(1)\n"
+    project = Project({"main": lower(text.encode(), "main", "main.py", False).module}, {})
+    assert changed_modules.changed_modules(project) == {"main": {"STACK": False}}
+    assert read == dict.fromkeys(names, 1)

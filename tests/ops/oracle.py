@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections import Counter
@@ -42,6 +43,11 @@ sampled = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+
+#: Examples of a mapped call: no size that is drawn, so that nothing fits by chance.
+_MAPPED = 11
+#: Of so many arrays each choice of mapped ones is tried.
+_MOST_MAPPED = 3
 
 # Half of what is drawn is refused; to take its own frames out of each traceback costs JAX more than to refuse.
 jax.config.update("jax_traceback_filtering", "off")
@@ -107,8 +113,9 @@ def is_array(value: object) -> bool:
     return isinstance(value, jax.ShapeDtypeStruct)
 
 
-def in_jax(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """The result shapes, or the exception that JAX raises."""
+def in_jax(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object],
+           mapped: Sequence[bool] = ()) -> object:  # fmt: skip
+    """The result shapes, or the exception that JAX raises; of what ``vmap`` maps, if ``mapped`` says which arrays."""
     leaves, tree = jax.tree.flatten((list(args), dict(kwargs)), is_leaf=lambda leaf: leaf is None or is_array(leaf))
     traced = [leaf for leaf in leaves if is_array(leaf)]
 
@@ -121,9 +128,24 @@ def in_jax(function: Callable[..., object], args: Sequence[object], kwargs: Mapp
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return jax.eval_shape(run, *traced)
+            if not mapped:
+                return jax.eval_shape(run, *traced)
+            rows = [
+                jax.ShapeDtypeStruct((_MAPPED, *x.shape), x.dtype) if m else x
+                for x, m in zip(traced, mapped, strict=True)
+            ]
+            return jax.eval_shape(jax.vmap(run, [0 if m else None for m in mapped]), *rows)
     except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError, AssertionError) as error:
         return error
+
+
+def mapped_otherwise(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    """What is refused of one example is refused under ``vmap`` too: which arrays are mapped where JAX takes it."""
+    count = sum(map(is_array, jax.tree.leaves((list(args), dict(kwargs)))))
+    for mapped in itertools.islice(itertools.product((True, False), repeat=count), 2**_MOST_MAPPED):
+        if any(mapped) and not isinstance(in_jax(function, args, kwargs, mapped), Exception):
+            return mapped
+    return None
 
 
 Runner = Callable[[list[Value], dict[str, Value]], Value]
@@ -144,6 +166,8 @@ def agree(name: str, function: Callable[..., object], args: Sequence[object],
         result = run(values, named) if run else ops.apply(name, values, named, context())
     except ops.OpError as error:
         assert isinstance(truth, Exception), f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
+        accepting = mapped_otherwise(function, args, kwargs)
+        assert accepting is None, f"{what}: model says {error.code} {error.message!r}, JAX maps it over {accepting}"
         tally["refused"] += 1
         return truth
     tally[f"{'open' if is_open(result) else 'answered'}, {'error' if isinstance(truth, Exception) else 'result'}"] += 1

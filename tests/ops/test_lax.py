@@ -37,9 +37,11 @@ def selections(draw):
 
 @st.composite
 def clamps(draw):
-    x = draw(arrays(positive, ("float32", "int32"), weak=False))
+    x = draw(arrays(st.one_of(positive, st.just(())), ("float32", "int32"), weak=False))
     bounds = [
-        jax.ShapeDtypeStruct(draw(st.sampled_from((x.shape, x.shape, (), (2,)))), draw(st.sampled_from((x.dtype,) * 4)))
+        jax.ShapeDtypeStruct(
+            draw(st.sampled_from((x.shape, x.shape, (), (2,), (2, 3)))), draw(st.sampled_from((x.dtype,) * 4))
+        )
         for _ in range(2)
     ]
     return [bounds[0], x, bounds[1]], {}
