@@ -10,6 +10,8 @@ SECOND_BIN := .venv/second/bin
 WORKERS ?= 2
 TESTS ?= tests
 CASES ?= 5000
+# Hundreds of tests start processes, and compiling would take most of the time that these take to start.
+COMPILED := -m compileall -q shardtypes shardlint pytest_shardtypes
 
 help:
 	@echo 'make demo     run the linter, the mypy plugin and pytest --shardtypes on the example models'
@@ -46,11 +48,13 @@ test: lint
 	@$(MAKE) --no-print-directory test-second
 
 test-default: env
+	@$(BIN)/python $(COMPILED)
 	@echo "== tests, $$($(BIN)/python --version) =="
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --durations=15 --durations-min=3 $(TESTS)
 
 test-second: second-env
 	@if [ -x $(SECOND_BIN)/python ]; then \
+	    $(SECOND_BIN)/python $(COMPILED); \
 	    echo "== tests, $$($(SECOND_BIN)/python --version) =="; \
 	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --durations=15 --durations-min=3 -m 'not once' $(TESTS); \
 	else \

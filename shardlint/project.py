@@ -93,6 +93,7 @@ class Project:
     read: set[Fact] = field(default_factory=set)
     #: What was found out about the whole project once, by what it is about.
     notes: dict[str, object] = field(default_factory=dict)
+    _made: dict[str, Outline] = field(default_factory=dict)
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
     _stars: dict[str, list[str]] = field(default_factory=dict)
     _packages: set[str] = field(default_factory=set)
@@ -152,7 +153,13 @@ class Project:
         return self._outline(name)
 
     def _outline(self, name: str) -> Outline:
-        return self.outlines[name] if name in self.outlines else outline(self._recorded.unrecorded[name])
+        given = self.outlines.get(name)
+        if given is not None:
+            return given
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = outline(self._recorded.unrecorded[name])
+        return made
 
     def lookup(self, module: str, name: str) -> Target | None:
         """What ``name`` means at module level of ``module``; None if nothing there binds it."""
