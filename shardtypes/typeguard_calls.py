@@ -121,7 +121,7 @@ def _run(check: Checker, value: Any, memo: TypeCheckMemo) -> None:
     call = _call_of(memo, entry)
     table = call.table
     if code is _VARIABLE:
-        _run_statement(check, value, table, local["varname"], entry.f_back, memo)
+        _run_statement(check, value, call, local["varname"], entry.f_back, memo)
         return
     site = _site(local["func_name"], local.get("argname"), _ROLES.get(code, ""), memo.globals.get("__name__", ""))
     mark = table.mark() if code in (_YIELD, _SEND) else None
@@ -137,14 +137,17 @@ def _run(check: Checker, value: Any, memo: TypeCheckMemo) -> None:
 
 
 def _run_statement(
-    check: Checker, value: Any, table: Table, name: str, frame: types.FrameType | None, memo: TypeCheckMemo
+    check: Checker, value: Any, call: _Call, name: str, frame: types.FrameType | None, memo: TypeCheckMemo
 ) -> None:
     __tracebackhide__ = True
     assert frame is not None  # typeguard's functions are called by those that it instrumented
     function = frame.f_code.co_qualname.rpartition("<locals>.")[2]
+    if name in call.parameters:  # programs reshape and cast their arguments: as under our own decorator
+        _stats.count_not_possible(f"{function}: parameter {name!r}, once it is assigned to")
+        return
     site = Site(function, f"variable {name!r}", memo.globals.get("__name__", ""))
-    with table.statement((frame.f_code, frame.f_lineno, name)):
-        check(value, table, current_view(), site)
+    with call.table.statement((frame.f_code, frame.f_lineno, name)):
+        check(value, call.table, current_view(), site)
 
 
 def _count_missing(known: Resolved) -> None:
@@ -186,7 +189,7 @@ class _Names(dict[str, Any]):
 class _Call:
     """The sizes of one call of a function that typeguard instrumented, and the argument that it is at."""
 
-    __slots__ = ("_arguments", "_function", "_mark", "_module", "table", "view")
+    __slots__ = ("_arguments", "_function", "_mark", "_module", "parameters", "table", "view")
 
     def __init__(self, entry: types.FrameType, module: str) -> None:
         scope = scope_in_force()
@@ -196,7 +199,9 @@ class _Call:
         local = entry.f_locals
         self._function: str = local.get("func_name", "")
         self._module = module
-        self._arguments = iter(local.get("arguments", {}).items())
+        arguments: dict[str, Any] = local.get("arguments", {})
+        self.parameters = frozenset(arguments)  # those with annotations
+        self._arguments = iter(arguments.items())
 
     def next_argument(self, value: Any) -> Site | None:
         """The parameter of which a value is the argument, if it is the next array."""

@@ -110,6 +110,51 @@ def test_what_is_left_out_is_counted(tmp_path: Path, way: str, body: str, reason
     assert st._stats.snapshot()["not_possible"].get(reason, 0) > before
 
 
+ASSIGNED = """
+@checked
+def rope(x: f32['B L H D']) -> f32['B L H D']:
+    return x
+
+@checked
+def attend(q: f32['B L H D'], k: f32['B L K D']) -> f32['B L H D']:
+    q, k = rope(q), rope(k)
+    k = jnp.repeat(k, q.shape[2] // k.shape[2], axis=2)
+    return q + k
+
+@checked
+async def cast(x: f32['B M']):
+    x = x.reshape(-1).astype('int32')
+    return x
+
+@checked
+def parts(xs: list[f32['B']], scale: float):
+    while len(xs) > 1:
+        (*xs, _) = xs[1:]
+    yield xs
+
+class Layer:
+    @checked
+    def __call__(self, x: f32['B M']) -> f32['B']:
+        x = x @ jnp.ones((x.shape[1], 7))
+        return x.sum(1)
+"""
+
+
+@pytest.mark.parametrize("way", [*OURS, *TYPEGUARDS])
+def test_parameters_that_are_assigned_anew_are_counted_under_every_door(tmp_path: Path, way: str) -> None:
+    module = load(tmp_path, HEAD + ASSIGNED, way)
+    calls = {
+        "attend: parameter 'k'": lambda: module.attend(jnp.ones((2, 3, 4, 5)), jnp.ones((2, 3, 2, 5))),
+        "cast: parameter 'x'": lambda: run(module.cast, jnp.ones((2, 3))),
+        "parts: parameter 'xs'": lambda: run(module.parts, [jnp.ones(2)] * 4, 1.0),
+        "Layer.__call__: parameter 'x'": lambda: module.Layer()(jnp.ones((2, 3))),
+    }
+    for place, call in calls.items():
+        st._stats.reset()
+        call()
+        assert f"{place}, once it is assigned to" in st._stats.snapshot()["not_possible"]
+
+
 @pytest.mark.parametrize("way", OURS)
 def test_right_programs_pass(tmp_path: Path, way: str) -> None:
     """Rounds of a loop may be of other sizes, parameters may be reshaped, a variable may hide the type of its name."""
