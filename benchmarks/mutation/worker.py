@@ -220,15 +220,15 @@ def main() -> None:
     first = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory() as cache:
         if first["way"] == "numbers":
-            _compile_quickly(cache)
-        session = Session(first["way"], _encoded(first["sources"]))
+            compile_quickly(cache)
+        session = Session(first["way"], encoded(first["sources"]))
         print(json.dumps(session.baseline() if first["baseline"] else {}), flush=True)
         for line in sys.stdin:
             job = json.loads(line)
-            print(json.dumps(session.judge(_encoded(job["sources"]), job["calls"])), flush=True)
+            print(json.dumps(session.judge(encoded(job["sources"]), job["calls"])), flush=True)
 
 
-def _compile_quickly(cache: str) -> None:
+def compile_quickly(cache: str) -> None:
     """A mutant runs once on few numbers: no optimizations, and what it shares with the others is compiled once."""
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_compilation_cache_dir", cache)
@@ -236,7 +236,7 @@ def _compile_quickly(cache: str) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def _encoded(sources: Mapping[str, str]) -> dict[str, bytes]:
+def encoded(sources: Mapping[str, str]) -> dict[str, bytes]:
     return {name: text.encode() for name, text in sources.items()}
 
 

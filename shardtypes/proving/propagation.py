@@ -20,6 +20,8 @@ from shardtypes.prng_keys import is_key
 from shardtypes.proving import constants, lookups
 from shardtypes.proving.alignment import Pairs, aligned
 from shardtypes.proving.evaluation import Held, Unevaluated, constant, one_step
+from shardtypes.proving.exact.evaluation import Number
+from shardtypes.proving.exact.region import DRAWS, MOST, NotExact, Region
 from shardtypes.proving.one_device import CONSTANT, OneDevice, is_identity, is_small, name_of, number_in
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.rules import RULES, Case
@@ -99,6 +101,9 @@ class _Propagation:
         self.known = self.all = 0
         self.ends: list[tuple[Step, str]] = []
         self.claims: dict[Name, tuple[State, Name]] = {}
+        self.left = [MOST]
+        self.regions: list[Region] = []
+        self.identities = False
 
     def program(self, many: Program, one: Program, given: Sequence[_Fact]) -> list[State | None]:
         facts, single = self._facts(many, one, given)
@@ -136,8 +141,10 @@ class _Propagation:
     def _facts(self, many: Program, one: Program, given: Sequence[_Fact]) -> tuple[dict[Name, _Fact], OneDevice]:
         single = OneDevice(one)
         facts: dict[Name, _Fact] = dict(zip(many.inputs, given, strict=True))
+        self.regions.append(Region(many, one, single, self.sizes, self.left))
         for step in many.steps:
             self._step(step, many, one, facts, single)
+        self.regions.pop()
         return facts, single
 
     def _step(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> None:
@@ -154,7 +161,7 @@ class _Propagation:
             other = self._other(step, facts, single)
             states = self._fitting(step, self._states(step, other, many, one, facts, single), many)
         except Unknown as error:
-            if self._look_up(step, many, one, facts, single):
+            if self._look_up(step, many, one, facts, single) or self._in_exact(step, many, facts):
                 self.known += 1
                 return
             states = [None] * len(step.results)
@@ -168,9 +175,58 @@ class _Propagation:
         else:
             partners = other.results
             self.known += 1
+            if any(state is None for state in states) and self._in_exact(step, many, facts):
+                return
         for name, state, partner in zip(step.results, states, partners, strict=True):
             facts[name] = _Fact(state, partner)
             self._claim(name, facts[name])
+
+    def _in_exact(self, step: Step, many: Program, facts: dict[Name, _Fact]) -> bool:
+        """In exact arithmetic, an operation that no rule covers: whether all its results have a relation again."""
+        region = self.regions[-1]
+        own = all(name in self.computed or name in self.kept or name in self.mapped for name in step.results)
+        if own or not step.manual or step.params.get("unreduced") or set(step.axes) & self.mapped_axes:
+            return False
+        try:
+            operands = [self._exact_operand(operand, many, facts, region) for operand in step.operands]
+            region.run(step, operands)
+            found = [self._exact_fact(name, region) for name in step.results]
+        except (NotExact, Unknown):
+            return False
+        for name, fact in zip(step.results, found, strict=True):
+            facts[name] = fact
+            self._claim(name, fact)
+            if fact.state is not None:
+                self.identities = True
+                rests = region.rests.pop(name)
+                self.ends = [end for end in self.ends if end[0] not in rests]
+        return all(fact.state is not None for fact in found)
+
+    def _exact_operand(
+        self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region
+    ) -> list[Number]:
+        if isinstance(operand, Constant):
+            return [Held(constant(operand))] * DRAWS
+        shape = _shape(operand, many)
+        held = self.computed.get(operand)
+        if held is not None:
+            return [held] * DRAWS
+        if operand in self.repeated:
+            held = self.repeated[operand]
+            array = np.asarray(held.array)
+            return [Held(np.broadcast_to(array.reshape(*array.shape, *(1,) * len(shape)), (*array.shape, *shape)), held.axes)] * DRAWS
+        found = region.operand(self._origin(operand))
+        if found is not None:
+            return found
+        fact = facts[operand]
+        if fact.state is None or fact.partner is None:
+            raise NotExact("nothing is known of an operand")
+        return region.known(self._origin(operand), fact.state, fact.partner, shape)
+
+    def _exact_fact(self, name: Name, region: Region) -> _Fact:
+        partner = self.pairs.get(name)
+        state = None if partner is None else region.observed(name, partner)
+        return _Fact(state, partner if state is not None else None)
 
     def _claim(self, name: Name, fact: _Fact) -> None:
         self.claims.pop(name, None)  # of an earlier round of a loop
