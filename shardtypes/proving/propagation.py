@@ -29,6 +29,8 @@ from shardtypes.proving.rules.case import exact
 from shardtypes.proving.state import State, Unknown, checked, either, row, same, stacked
 
 _MOST_ROUNDS = 8
+_NEAR = 40
+"""Operations that are followed back in exact arithmetic to what is known."""
 
 
 @dataclass
@@ -202,26 +204,68 @@ class _Propagation:
                 self.ends = [end for end in self.ends if end[0] not in rests]
         return all(fact.state is not None for fact in found)
 
-    def _exact_operand(
-        self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region
-    ) -> list[Number]:
-        if isinstance(operand, Constant):
-            return [Held(constant(operand))] * DRAWS
-        shape = _shape(operand, many)
-        held = self.computed.get(operand)
-        if held is not None:
-            return [held] * DRAWS
-        if operand in self.repeated:
-            held = self.repeated[operand]
-            array = np.asarray(held.array)
-            return [Held(np.broadcast_to(array.reshape(*array.shape, *(1,) * len(shape)), (*array.shape, *shape)), held.axes)] * DRAWS
-        found = region.operand(self._origin(operand))
+    def _exact_operand(self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region) -> list[Number]:
+        """What an operand is on devices. Raises ``NotExact``."""
+        found = self._exact_constant(operand, many)
         if found is not None:
             return found
-        fact = facts[operand]
-        if fact.state is None or fact.partner is None:
+        assert isinstance(operand, int)
+        name = self._origin(operand)
+        if name not in region.devices:
+            fact = facts.get(name)
+            complete = fact is not None and fact.state is not None and not fact.state.parts
+            if not complete:
+                self._follow(name, many, facts, region)
+            if name not in region.devices:
+                self._take(name, many, facts, region)
+        return region.devices[name]
+
+    def _take(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
+        """Anything that is related as is known."""
+        fact = facts.get(name)
+        if fact is None or fact.state is None or fact.partner is None:
             raise NotExact("nothing is known of an operand")
-        return region.known(self._origin(operand), fact.state, fact.partner, shape)
+        region.known(name, fact.state, fact.partner, _shape(name, many))
+
+    def _follow(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
+        """A part, or what has no relation, is computed from what it is made of, if that is near: parts of one value
+        are the same numbers wherever they are used."""
+        order: dict[Step, None] = {}
+        left, rest = [name], set[Name]()
+        while left:
+            one = left.pop()
+            fact, maker = facts.get(one), region.maker(one)
+            complete = fact is not None and fact.state is not None and not fact.state.parts
+            if one in region.devices or one in rest:
+                continue
+            rest.add(one)
+            if complete or maker is None:
+                continue
+            order.pop(maker, None)
+            order[maker] = None
+            if len(order) > _NEAR:
+                return
+            left += [self._origin(o) for o in maker.operands if self._exact_constant(o, many) is None]
+        try:
+            for one in rest:
+                if region.maker(one) not in order:
+                    self._take(one, many, facts, region)
+            for step in sorted(order, key=region.place):
+                if is_identity(step):
+                    continue
+                region.run(step, [self._exact_operand(o, many, facts, region) for o in step.operands])
+        except NotExact:
+            return
+
+    def _exact_constant(self, operand: Operand, many: Program) -> list[Number] | None:
+        if isinstance(operand, Constant):
+            return [Held(constant(operand))] * DRAWS
+        held = self.computed.get(operand)
+        if held is None and operand in self.repeated:
+            held, shape = self.repeated[operand], _shape(operand, many)
+            array = np.asarray(held.array)
+            held = Held(np.broadcast_to(array.reshape(*array.shape, *(1,) * len(shape)), array.shape + shape), held.axes)
+        return None if held is None else [held] * DRAWS
 
     def _exact_fact(self, name: Name, region: Region) -> _Fact:
         partner = self.pairs.get(name)

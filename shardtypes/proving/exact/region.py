@@ -40,6 +40,8 @@ class Region:
         self.alone: dict[Name, list[Number]] = {}
         self.rests: dict[Name, frozenset[Step]] = {}
         self.makers = {name: step for step in one.steps for name in step.results}
+        self._places = {step: number for number, step in enumerate(many.steps)}
+        self._makers: dict[Name, Step] = {}
 
     def run(self, step: Step, operands: Sequence[list[Number]]) -> None:
         """An operation on devices, of which ``rests`` says on which others without a known relation it rests. Raises
@@ -64,9 +66,15 @@ class Region:
         ]
         return self.devices[name]
 
-    def operand(self, name: Name) -> list[Number] | None:
-        """A value on devices, if it is known in this arithmetic."""
-        return self.devices.get(name)
+    def maker(self, name: Name) -> Step | None:
+        """The operation on devices that a value is a result of."""
+        if not self._makers:
+            self._makers = {result: step for step in self.many.steps for result in step.results}
+        return self._makers.get(name)
+
+    def place(self, step: Step) -> int:
+        """Where an operation is in the program on devices."""
+        return self._places[step]
 
     def whole(self, partner: Operand, state: State | None = None) -> list[Number]:
         """What one device has; anything where nothing is known yet, if a state is given. Raises ``NotExact``."""
