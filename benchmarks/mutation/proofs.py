@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import signal
 import sys
 import tempfile
 import time
@@ -23,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 import shardtypes
 from benchmarks.mutation import numbers
@@ -31,7 +29,7 @@ from benchmarks.mutation.cases import Case
 from benchmarks.mutation.evaluation import Baseline, Process, calls_of, sources_of
 from benchmarks.mutation.mutants import Program, mutants, programs
 from benchmarks.mutation.proof_questions import Question, questions
-from benchmarks.mutation.worker import Session, compile_quickly, encoded, imported
+from benchmarks.mutation.worker import Session, compile_quickly, encoded, imported, limit, limited
 from shardtypes.proving import Proof, prove
 
 _SECONDS = 90
@@ -70,7 +68,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Answer:
-    """One function of an original or of a mutant. ``referenced`` is what is said beside the original."""
+    """One function of an original or of a mutant. ``beside`` is what is said of it beside the original, if it has to be
+    asked."""
 
     case: str
     program: str
@@ -79,7 +78,12 @@ class Answer:
     name: str
     facts: Facts
     said: Said
-    referenced: Said | None = None
+    beside: Said | None = None
+
+    @property
+    def best(self) -> Said:
+        """What is said with the original at hand."""
+        return self.said if self.beside is None else self.beside
 
     @property
     def is_wrong_proof(self) -> bool:
@@ -137,33 +141,36 @@ class Prover:
 
     def answer(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """What is asked of one version of the program."""
-        sources = encoded(job["sources"])
-        found: dict[str, Any] = {}
-        signal.alarm(4 * _SECONDS)
+        sources, calls = encoded(job["sources"]), job["calls"]
+        limit(4 * _SECONDS)
         try:
-            if job["facts"]:
-                found["facts"] = {k: asdict(v) for k, v in self.facts(sources, job["calls"]).items()}
-            found["said"] = {k: asdict(v) for k, v in self.said(sources, job["calls"], None).items()}
-            if job["reference"]:
+            facts = job["facts"]
+            if facts is None:
+                facts = {name: asdict(one) for name, one in self.facts(sources, calls).items()}
+            said = self.said(sources, calls, None)
+            # What is wrong on one device, too, shows beside the original alone.
+            left = [name for name in said if facts[name]["original"] == "wrong" and said[name].ok is not False]
+            beside: dict[str, Said] = {}
+            if left and job["reference"]:
                 with imported(self.originals, None) as modules:
                     wanted = questions(modules)
-                told = self.said(sources, job["calls"], wanted)
-                found["referenced"] = {k: asdict(v) for k, v in told.items()}
+                beside = self.said(sources, left, wanted)
         except Exception as error:  # noqa: BLE001 - the import of a mutant raises what JAX raises
-            found["failed"] = f"{type(error).__name__}: {error}"[:300]
+            return {"failed": f"{type(error).__name__}: {error}"[:300]}
         finally:
-            signal.alarm(0)
-        return found
+            limit(0)
+        told = {name: asdict(one) for name, one in said.items()}
+        return {"facts": facts, "said": told, "beside": {name: asdict(one) for name, one in beside.items()}}
 
 
 def _attempt(call: Callable[[], numbers.Outcome]) -> Any:
-    signal.alarm(_SECONDS)
+    limit(_SECONDS)
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - whatever JAX raises is the answer
         return error
     finally:
-        signal.alarm(0)
+        limit(0)
 
 
 def _agree(found: numbers.Outcome, wanted: numbers.Outcome, tolerance: float) -> bool:
@@ -176,7 +183,7 @@ def _agree(found: numbers.Outcome, wanted: numbers.Outcome, tolerance: float) ->
 
 def _said(asked: Question, reference: Any) -> Said:
     start = time.perf_counter()
-    signal.alarm(_SECONDS)
+    limit(_SECONDS)
     try:
         with jax.set_mesh(numbers.make_mesh(2, 4)):
             proof = prove(asked.f, *asked.arguments, reference=reference)
@@ -184,7 +191,7 @@ def _said(asked: Question, reference: Any) -> Said:
         text = " ".join(str(error).split())[:200]
         return Said(raised=f"{type(error).__name__}: {text}", seconds=time.perf_counter() - start)
     finally:
-        signal.alarm(0)
+        limit(0)
     return _summary(proof, time.perf_counter() - start)
 
 
@@ -193,16 +200,14 @@ def _summary(proof: Proof, seconds: float) -> Said:
     if where is None:
         return Said(proof.ok, proof.agrees, proof.reason, seconds=seconds)
     related = tuple(place.line for place, _ in where.related)
-    return Said(proof.ok, proof.agrees, proof.reason, where.line, f"{where.operation}: {where.what}", related, "", seconds)
-
-
-def _alarm(number: int, frame: object) -> None:
-    raise TimeoutError(f"longer than {_SECONDS} s")
+    return Said(
+        proof.ok, proof.agrees, proof.reason, where.line, f"{where.operation}: {where.what}", related, "", seconds
+    )
 
 
 def serve() -> None:
     """Answer jobs until the input ends; the first one brings the original program."""
-    signal.signal(signal.SIGALRM, _alarm)
+    limited()
     shardtypes.enabled(False)
     jax.config.update("jax_num_cpu_devices", 8)
     first = json.loads(sys.stdin.readline())
@@ -219,7 +224,9 @@ def serve() -> None:
 # --- all of them ----------------------------------------------------------------------------------------------------
 
 
-def answers(program: Program, cases: Sequence[Case], known: dict[str, Any], options: argparse.Namespace) -> Iterator[Answer]:
+def answers(
+    program: Program, cases: Sequence[Case], known: dict[str, Any], options: argparse.Namespace
+) -> Iterator[Answer]:
     """What is said of one program, one function after another."""
     process = Process("benchmarks.mutation.proofs")
     first: Baseline | None = None
@@ -227,7 +234,7 @@ def answers(program: Program, cases: Sequence[Case], known: dict[str, Any], opti
         for case in cases:
             if not process.running:
                 process.start()
-                began = process.ask({"sources": sources_of(cases[0], "numbers")}, 1200)
+                began = process.ask({"sources": sources_of(cases[0], "numbers")}, 3600)
                 if began is None:
                     print(f"{program.name}: no answer", file=sys.stderr)
                     return
@@ -248,17 +255,16 @@ def _answers(
     job = {
         "sources": sources_of(case, "numbers"),
         "calls": calls,
-        "facts": key not in known,
+        "facts": known.get(key),
         "reference": options.reference and mutant is not None,
     }
-    found = process.ask(job, 600 + 100 * len(calls))
+    found = process.ask(job, 1200 + 200 * len(calls))
     if found is None or "failed" in found:
         print(f"{case.program.name} {text}: {'no answer' if found is None else found['failed']}", flush=True)
         return
-    if "facts" in found:
-        known[key] = found["facts"]
+    known[key] = found["facts"]
     for name, said in found["said"].items():
-        beside = found.get("referenced", {}).get(name)
+        beside = found["beside"].get(name)
         yield Answer(
             text,
             case.program.name,
@@ -333,9 +339,8 @@ def table(found: Sequence[Answer]) -> str:
         _row("mutants wrong by the mesh", by_mesh),
         _row("mutants wrong in numbers", in_numbers),
     ]
-    beside = [one for one in in_numbers if one.referenced is not None]
-    if beside:
-        lines.append(_row("the same beside the original", beside, referenced=True))
+    if any(one.beside is not None for one in in_numbers):
+        lines.append(_row("the same beside the original", in_numbers, beside=True))
     here = sum(one.said.ok is False and one.in_place for one in by_mesh)
     refuted = sum(one.said.ok is False for one in by_mesh)
     share = 100 * heads["proved"] / max(len(originals), 1)
@@ -350,8 +355,8 @@ def table(found: Sequence[Answer]) -> str:
     return "\n".join(lines)
 
 
-def _row(title: str, chosen: Sequence[Answer], *, referenced: bool = False) -> str:
-    heads = Counter((one.referenced if referenced and one.referenced else one.said).head for one in chosen)
+def _row(title: str, chosen: Sequence[Answer], *, beside: bool = False) -> str:
+    heads = Counter((one.best if beside else one.said).head for one in chosen)
     names = ("proved", "agrees in numbers", "could not tell", "refuted", "raises")
     return f"| {title} | {len(chosen)} | " + " | ".join(str(heads[name]) for name in names) + " |"
 

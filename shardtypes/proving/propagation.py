@@ -37,13 +37,15 @@ _NEAR = 40
 class Proved:
     """``outputs`` are the states of the results, None where nothing is known; ``ends`` says of operations where
     knowledge ends what is missing. ``known`` of ``all`` operations have a result of which the relation is known.
-    ``claims`` has it of each value, with the value of one device that it is a relation to."""
+    ``claims`` has it of each value, with the value of one device that it is a relation to. ``identities`` tells whether
+    exact arithmetic was needed."""
 
     outputs: list[State | None]
     known: int
     all: int
     ends: list[tuple[Step, str]] = field(default_factory=list)
     claims: dict[Name, tuple[State, Name]] = field(default_factory=dict)
+    identities: bool = False
 
     @property
     def share(self) -> float:
@@ -67,7 +69,7 @@ def propagated(
         if isinstance(output, int) and output in run.returned:
             outputs[number] = run.returned[output]
     ends = [(step, why) for step, why in run.ends if step.results[0] not in run.returned]
-    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims)
+    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims, run.identities)
 
 
 @dataclass(frozen=True)
@@ -177,11 +179,13 @@ class _Propagation:
         else:
             partners = other.results
             self.known += 1
-            if any(state is None for state in states) and self._in_exact(step, many, facts):
-                return
+            if any(state is None for state in states):
+                self._in_exact(step, many, facts)
         for name, state, partner in zip(step.results, states, partners, strict=True):
-            facts[name] = _Fact(state, partner)
-            self._claim(name, facts[name])
+            found = facts.get(name)
+            if state is not None or found is None or found.state is None:
+                facts[name] = _Fact(state, partner)
+                self._claim(name, facts[name])
 
     def _in_exact(self, step: Step, many: Program, facts: dict[Name, _Fact]) -> bool:
         """In exact arithmetic, an operation that no rule covers: whether all its results have a relation again."""
@@ -264,7 +268,9 @@ class _Propagation:
         if held is None and operand in self.repeated:
             held, shape = self.repeated[operand], _shape(operand, many)
             array = np.asarray(held.array)
-            held = Held(np.broadcast_to(array.reshape(*array.shape, *(1,) * len(shape)), array.shape + shape), held.axes)
+            held = Held(
+                np.broadcast_to(array.reshape(*array.shape, *(1,) * len(shape)), array.shape + shape), held.axes
+            )
         return None if held is None else [held] * DRAWS
 
     def _exact_fact(self, name: Name, region: Region) -> _Fact:

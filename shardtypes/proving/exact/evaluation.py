@@ -18,7 +18,17 @@ import numpy as np
 
 import shardtypes.semantics.primitives as declarations
 from shardtypes.prng_keys import is_key
-from shardtypes.proving.evaluation import UNCHANGED, Held, Unevaluated, aligned_to, constant, on_all, one_step, rounds, summed
+from shardtypes.proving.evaluation import (
+    UNCHANGED,
+    Held,
+    Unevaluated,
+    aligned_to,
+    constant,
+    on_all,
+    one_step,
+    rounds,
+    summed,
+)
 from shardtypes.proving.exact import field
 from shardtypes.proving.exact.field import NotExact, Residues
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
@@ -66,6 +76,8 @@ class Exactly:
             if step.primitive in UNCHANGED:
                 return operands
             rule = _RULES.get(step.primitive) or _declared(step.primitive)
+            if any("complex" in str(_dtype(one, program)) for one in (*step.operands, *step.results)):
+                raise NotExact("complex numbers")
             if rule is None:
                 raise NotExact(f"nothing is declared of {step.primitive}")
             return rule(_Site(self, step, program), operands)
@@ -138,7 +150,11 @@ def _is_choice(step: Step, program: Program) -> bool:
 
 
 def _is_truth(operand: Operand, program: Program) -> bool:
-    return str(operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype) == "bool"
+    return str(_dtype(operand, program)) == "bool"
+
+
+def _dtype(operand: Operand, program: Program) -> Any:
+    return operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
 
 
 # --- arrays of devices ----------------------------------------------------------------------------------------------
@@ -242,12 +258,27 @@ def _linear(site: _Site, operands: list[Number]) -> list[Number]:
             getattr(values[number].array, part) if number in values else operands[number].array
             for number in range(len(operands))
         ]
-        found.append(site.applied(arrays, axes))
+        if site.step.primitive in _ADDED_AS_FLOATS:
+            arrays = [array.astype(np.float64) if number in values else array for number, array in enumerate(arrays)]
+            found.append([Held(_exact_floats(one.array), one.axes) for one in site.applied(arrays, axes)])
+        else:
+            found.append(site.applied(arrays, axes))
     results = []
     for number, one in enumerate(found[0]):
         q = _whole_numbers(found[1][number].array) % field.Q if len(found) > 1 else None
         results.append(Held(Residues(_whole_numbers(one.array) % field.P, q), one.axes))
     return results
+
+
+_ADDED_AS_FLOATS = frozenset({"scatter-add", "scatter_add"})
+"""JAX has made up its mind that these add floats."""
+
+
+def _exact_floats(array: Any) -> Any:
+    array = np.asarray(array)
+    if array.dtype != np.float64 or not np.all(np.abs(array) < 2**53):
+        raise NotExact("a sum of too many numbers")
+    return array.astype(np.int64)
 
 
 def _whole_numbers(array: Any) -> Any:
@@ -331,7 +362,7 @@ def _declared(primitive: str) -> _Rule | None:
     return _opaque if entrywise else None
 
 
-# --- what is more than its declaration ---------------------------------------------------------------------------------
+# --- what is more than its declaration ----------------------------------------------------------------------------
 
 
 def _exponential(site: _Site, operands: list[Number]) -> list[Number]:
@@ -353,7 +384,7 @@ def _square(site: _Site, operands: list[Number]) -> list[Number]:
 def _converted(site: _Site, operands: list[Number]) -> list[Number]:
     """Floats and whole numbers are what they are; of a float, the whole part is opaque."""
     (held,) = operands
-    old = site.program.types[site.step.operands[0]].dtype
+    old = _dtype(site.step.operands[0], site.program)
     new = site.step.params["new_dtype"]
     if jnp.issubdtype(new, jnp.complexfloating):
         raise NotExact("complex numbers")
@@ -378,7 +409,9 @@ def _equal(site: _Site, held: Number) -> Number:
 
 def _minus(number: int, held: Number) -> Number:
     value = held.array
-    return Held(Residues((number - value.p) % field.P, None if value.q is None else (number - value.q) % field.Q), held.axes)
+    return Held(
+        Residues((number - value.p) % field.P, None if value.q is None else (number - value.q) % field.Q), held.axes
+    )
 
 
 def _difference(site: _Site, operands: list[Number], turned: bool = False) -> Number:
@@ -393,8 +426,13 @@ def _compared(site: _Site, operands: list[Number]) -> list[Number]:
     if name in ("eq", "ne"):
         found = _equal(site, _difference(site, operands))
         return [found if name == "eq" else _minus(1, found)]
-    gap = _difference(site, operands, turned=name in ("lt", "ge"))
-    above = Held(field.opaque("is above zero", site.run.seed, [gap.array]), gap.axes)
+    turned = name in ("lt", "ge")
+    if jnp.issubdtype(_dtype(site.step.operands[0], site.program), jnp.inexact):
+        gap = _difference(site, operands, turned)
+        above = Held(field.opaque("is above zero", site.run.seed, [gap.array]), gap.axes)
+    else:  # whole numbers wrap around, and so may their difference
+        values, present = _beside(operands[::-1] if turned else operands, site.step)
+        above = Held(field.opaque("is above", site.run.seed, values), present)
     return [above if name in ("gt", "lt") else _minus(1, above)]
 
 

@@ -167,26 +167,26 @@ def _in_halves(function: Any, a: Host, b: Host, prime: int) -> Host:
 def opaque(tag: str, seed: int, arguments: list[Residues]) -> Residues:
     """What a function is of its arguments, entry by entry."""
     state = _seeded(tag, seed)
-    for one in arguments:
-        state = _mixed((state * _MIX[2]) ^ one.p.astype(np.uint64))
+    with np.errstate(over="ignore"):
+        for one in arguments:
+            state = _mixed((state * _MIX[2]) ^ one.p.astype(np.uint64))
     return drawn_from(state)
 
 
 def symmetric(tag: str, seed: int, arguments: list[Residues]) -> Residues:
     """What a function is of its arguments in any order."""
-    parts = [signature(tag, seed, one) for one in arguments]
-    total = parts[0]
-    for one in parts[1:]:
-        total = total + one
+    with np.errstate(over="ignore"):
+        total = sum(signature(tag, seed, one) for one in arguments)
     return drawn_from(_mixed(total))
 
 
 def signature(tag: str, seed: int, one: Residues, place: Host | None = None) -> Host:
     """A number for each entry, and for its ``place``; those of several entries are added up."""
-    state = _seeded(tag, seed) ^ one.p.astype(np.uint64)
-    if place is not None:
-        state = _mixed(state) + place.astype(np.uint64) * _MIX[0]
-    return _mixed(_mixed(state) * _MIX[1])
+    with np.errstate(over="ignore"):
+        state = _seeded(tag, seed) ^ one.p.astype(np.uint64)
+        if place is not None:
+            state = _mixed(state) + place.astype(np.uint64) * _MIX[0]
+        return _mixed(_mixed(state) * _MIX[1])
 
 
 def drawn_from(state: Host) -> Residues:
@@ -194,9 +194,9 @@ def drawn_from(state: Host) -> Residues:
     return Residues((first % np.uint64(P)).astype(np.int64), (second % np.uint64(Q)).astype(np.int64))
 
 
-def fresh(shape: tuple[int, ...], seed: int, number: int) -> Residues:
-    """Numbers of which nothing is known."""
-    rng = np.random.default_rng([seed, number])
+def fresh(shape: tuple[int, ...], seed: int, whose: tuple[int, int]) -> Residues:
+    """Numbers of which nothing is known; ``whose`` they are tells them from all others."""
+    rng = np.random.default_rng([seed, *whose])
     return Residues(rng.integers(0, P, shape, np.int64), rng.integers(0, Q, shape, np.int64))
 
 

@@ -34,7 +34,9 @@ _LARGEST = 2_000_000
 class Region:
     """Values of one program and of one device in exact arithmetic. ``left`` entries may still be computed."""
 
-    def __init__(self, many: Program, one: Program, single: OneDevice, sizes: Mapping[str, int], left: list[int]) -> None:
+    def __init__(
+        self, many: Program, one: Program, single: OneDevice, sizes: Mapping[str, int], left: list[int]
+    ) -> None:
         self.many, self.one, self.single, self.sizes, self.left = many, one, single, sizes, left
         self.devices: dict[Name, list[Number]] = {}
         self.alone: dict[Name, list[Number]] = {}
@@ -61,7 +63,7 @@ class Region:
         wholes = self.whole(partner, state)
         # Parts are drawn for the value: two values of one relation are the same only if nothing is left open by it.
         self.devices[name] = [
-            self._on_devices((seed, name), state, exact(whole).array, local)
+            self._on_devices(seed, name, state, exact(whole).array, local)
             for seed, whole in zip(range(DRAWS), wholes, strict=True)
         ]
         return self.devices[name]
@@ -107,7 +109,7 @@ class Region:
             return [Held(Residues(zeros, zeros))] * DRAWS
         uniform = state.uniform if state is not None else frozenset()
         small = tuple(1 if dim in uniform else size for dim, size in enumerate(shape))
-        drawn = [field.fresh(small, seed, name) for seed in range(DRAWS)]
+        drawn = [field.fresh(small, seed, (0, name)) for seed in range(DRAWS)]
         return [Held(Residues(np.broadcast_to(one.p, shape), np.broadcast_to(one.q, shape))) for one in drawn]
 
     def _made(self, name: Name) -> None:
@@ -140,7 +142,7 @@ class Region:
                 for result, number in zip(step.results, found, strict=True):
                     self.alone.setdefault(result, []).append(number)
 
-    def _on_devices(self, drawn_for: tuple[int, Name], state: State, whole: Residues, local: tuple[int, ...]) -> Number:
+    def _on_devices(self, seed: int, name: Name, state: State, whole: Residues, local: tuple[int, ...]) -> Number:
         """The shards and parts of a value of one device."""
         self.left[0] -= math.prod(local) * math.prod(self.sizes[axis] for axis in (*state.axes, *state.over))
         if self.left[0] < 0:
@@ -153,7 +155,7 @@ class Region:
         p = self._shards(whole.p, state, local)
         q = None if whole.q is None else self._shards(whole.q, state, local)
         if state.over:
-            drawn = field.fresh((*(self.sizes[a] for a in axes), *local), *drawn_for)
+            drawn = field.fresh((*(self.sizes[a] for a in axes), *local), seed, (1, name))
             p = self._parts(p, drawn.p, state, axes, field.P)
             q = None if q is None else self._parts(q, drawn.q, state, axes, field.Q)
         return Held(Residues(p, q), axes)
@@ -165,7 +167,9 @@ class Region:
             for name in names:
                 at = len(axes) + dim
                 size = array.shape[at]
-                array = array.reshape(*array.shape[:at], self.sizes[name], size // self.sizes[name], *array.shape[at + 1 :])
+                array = array.reshape(
+                    *array.shape[:at], self.sizes[name], size // self.sizes[name], *array.shape[at + 1 :]
+                )
                 array = np.moveaxis(array, at, len(axes))
                 axes.append(name)
         order = [axis for axis in self.sizes if axis in axes]
