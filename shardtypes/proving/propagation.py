@@ -216,13 +216,19 @@ class _Propagation:
         assert isinstance(operand, int)
         name = self._origin(operand)
         if name not in region.devices:
-            fact = facts.get(name)
-            complete = fact is not None and fact.state is not None and not fact.state.parts
-            if not complete:
+            if not self._may_be_any(name, many, facts):
                 self._follow(name, many, facts, region)
             if name not in region.devices:
                 self._take(name, many, facts, region)
         return region.devices[name]
+
+    def _may_be_any(self, name: Name, many: Program, facts: dict[Name, _Fact]) -> bool:
+        """Whether a value can be any numbers that are related as is known: not a part, of which the same one may be
+        used elsewhere, nor an index or a mask, of which more is known than its relation."""
+        fact = facts.get(name)
+        if fact is None or fact.state is None or fact.state.parts:
+            return False
+        return bool(jnp.issubdtype(many.types[name].dtype, jnp.inexact))
 
     def _take(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
         """Anything that is related as is known."""
@@ -238,12 +244,11 @@ class _Propagation:
         left, rest = [name], set[Name]()
         while left:
             one = left.pop()
-            fact, maker = facts.get(one), region.maker(one)
-            complete = fact is not None and fact.state is not None and not fact.state.parts
             if one in region.devices or one in rest:
                 continue
             rest.add(one)
-            if complete or maker is None:
+            maker = region.maker(one)
+            if maker is None or self._may_be_any(one, many, facts):
                 continue
             order.pop(maker, None)
             order[maker] = None

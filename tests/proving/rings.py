@@ -67,7 +67,7 @@ def pipeline(missing: int = 0, first: int = 0) -> Callable[[Any], Any]:
             made = made.at[at].set(jnp.where(done, out, made[at]))
             return (_shifted(out, 1, False), made), None
 
-        ticks = jnp.arange(parts + count - 1 - missing)
+        ticks = jnp.arange(parts + max(count - 1 - missing, 0))
         (_, made), _ = lax.scan(tick, (jnp.zeros_like(xs[0]), jnp.zeros_like(xs)), ticks)
         return lax.psum(jnp.where(me == count - 1, made, 0.0), "t")
 

@@ -71,7 +71,10 @@ class Exactly:
 
     def _one(self, step: Step, operands: list[Number], program: Program) -> list[Number]:
         try:
-            if not any(isinstance(one.array, Residues) for one in operands):
+            known = not any(isinstance(one.array, Residues) for one in operands)
+            if known and step.primitive == "unshard":
+                _same_everywhere(step, operands[0].axes, operands[0].array)
+            if known:
                 return one_step(step, operands, program)
             if step.primitive in UNCHANGED:
                 return operands
@@ -291,15 +294,18 @@ def _whole_numbers(array: Any) -> Any:
 
 def _put_together(site: _Site, operands: list[Number]) -> list[Number]:
     """What devices return as the same has to be the same."""
-    (held,) = operands
-    named = {axis for axes in site.step.params["dims"] for axis in axes}
-    for number, axis in enumerate(held.axes):
-        array = held.array.p
-        if axis in site.step.params["sizes"] and axis not in named:
-            first = np.take(array, [0], axis=number)
-            if not np.array_equal(np.broadcast_to(first, array.shape), array):
-                raise NotExact("devices return different values")
+    _same_everywhere(site.step, operands[0].axes, operands[0].array.p)
     return _linear(site, operands)
+
+
+def _same_everywhere(step: Step, axes: tuple[str, ...], array: Any) -> None:
+    """Raises ``NotExact`` where devices return different values along axes of which their spec says nothing."""
+    named = {axis for names in step.params["dims"] for axis in names}
+    for number, axis in enumerate(axes):
+        if axis in step.params["sizes"] and axis not in named:
+            first = np.take(array, [0], axis=number)
+            if is_key(array) or not np.array_equal(np.broadcast_to(first, array.shape), array):
+                raise NotExact("devices return different values")
 
 
 def _controls(primitive: str, count: int) -> set[int]:
