@@ -16,10 +16,11 @@ from benchmarks.mutation import numbers
 
 @dataclass(frozen=True)
 class Question:
-    """A function and its arguments."""
+    """A function and its arguments, and the mesh that has to be in force."""
 
     f: Callable[..., Any]
     arguments: list[Any]
+    mesh: Any
 
 
 def questions(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
@@ -28,9 +29,10 @@ def questions(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
         if module in modules:
             return driver(modules)
     found = {}
+    mesh = numbers.make_mesh(2, 4)
     for name, function in numbers.own_functions(modules):
         try:
-            found[name] = Question(function, numbers.arguments_of(function))
+            found[name] = Question(function, numbers.arguments_of(function), mesh)
         except (KeyError, AssertionError):
             continue  # a helper without annotations
     return found
@@ -42,7 +44,11 @@ def _transformer(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]
     batch = model.Batch(tokens=jnp.asarray(tokens[:, :-1]), targets=jnp.asarray(tokens[:, 1:]))
     with jax.set_mesh(numbers.make_mesh(1, 1)):
         state = train.init_state(0, model.Config())
-    return {"train_step": Question(train.train_step, [jax.tree.map(np.asarray, state), np.uint32(1), batch])}
+    return {
+        "train_step": Question(
+            train.train_step, [jax.tree.map(np.asarray, state), np.uint32(1), batch], numbers.make_mesh(2, 4)
+        )
+    }
 
 
 def _flax_logical(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
@@ -52,7 +58,7 @@ def _flax_logical(modules: Mapping[str, types.ModuleType]) -> dict[str, Question
     mesh = numbers.make_mesh(2, 4)
     with jax.set_mesh(mesh):
         state = train.init_state(model.Tagger(), 0, mesh)
-    return {"train_step": Question(train.train_step, [state, tokens, labels, jnp.ones((4, 8), jnp.bool_)])}
+    return {"train_step": Question(train.train_step, [state, tokens, labels, jnp.ones((4, 8), jnp.bool_)], mesh)}
 
 
 def _pmap_classifier(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
@@ -62,8 +68,8 @@ def _pmap_classifier(modules: Mapping[str, types.ModuleType]) -> dict[str, Quest
     labels = train.split(draw.integers(0, 6, 16).astype(np.int32), 8)
     state = train.init_state(0)
     return {
-        "step": Question(train.make_train_step(8), [state, images, labels, np.float32(0.1)]),
-        "evaluate": Question(train.make_evaluate(8), [state.params, images, labels]),
+        "step": Question(train.make_train_step(8), [state, images, labels, np.float32(0.1)], None),
+        "evaluate": Question(train.make_evaluate(8), [state.params, images, labels], None),
     }
 
 

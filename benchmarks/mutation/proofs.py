@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -101,13 +102,22 @@ class Answer:
 class Prover:
     """Answers for one program and its mutants."""
 
-    def __init__(self, originals: Mapping[str, bytes]) -> None:
-        self.session = Session("numbers", originals)
+    def __init__(self, originals: Mapping[str, bytes], on_devices: bool) -> None:
         self.originals = originals
-        self.modules: dict[str, Any] = {}
+        self.session = Session("numbers" if on_devices else "promises", originals)
+        self.on_devices = on_devices
+
+    def baseline(self) -> dict[str, Any]:
+        """The functions that can be asked about, with the functions that each runs."""
+        if self.on_devices:
+            return self.session.baseline()
+        with imported(self.originals, None) as modules:
+            return {"runs": {name: [] for name in questions(modules)}, "failed": {}}
 
     def facts(self, sources: Mapping[str, bytes], names: Sequence[str]) -> dict[str, Facts]:
         """What eight devices do."""
+        if not self.on_devices:
+            return dict.fromkeys(names, Facts("not run", "not run"))
         found = {}
         with imported(sources, None) as modules:
             ready, tolerance = numbers.runs(modules)
@@ -185,7 +195,7 @@ def _said(asked: Question, reference: Any) -> Said:
     start = time.perf_counter()
     limit(_SECONDS)
     try:
-        with jax.set_mesh(numbers.make_mesh(2, 4)):
+        with nullcontext() if asked.mesh is None else jax.set_mesh(asked.mesh):
             proof = prove(asked.f, *asked.arguments, reference=reference)
     except Exception as error:  # noqa: BLE001 - a mutant that JAX refuses
         text = " ".join(str(error).split())[:200]
@@ -213,8 +223,8 @@ def serve() -> None:
     first = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory() as cache:
         compile_quickly(cache)
-        prover = Prover(encoded(first["sources"]))
-        print(json.dumps(prover.session.baseline()), flush=True)
+        prover = Prover(encoded(first["sources"]), first["on devices"])
+        print(json.dumps(prover.baseline()), flush=True)
         for count, line in enumerate(sys.stdin):
             print(json.dumps(prover.answer(json.loads(line))), flush=True)
             if count % 20 == 19:
@@ -234,7 +244,9 @@ def answers(
         for case in cases:
             if not process.running:
                 process.start()
-                began = process.ask({"sources": sources_of(cases[0], "numbers")}, 3600)
+                began = process.ask(
+                    {"sources": sources_of(cases[0], "numbers"), "on devices": not options.originals}, 3600
+                )
                 if began is None:
                     print(f"{program.name}: no answer", file=sys.stderr)
                     return
@@ -307,7 +319,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("paths", nargs="+", help="programs: files, folders of files, or folders with a package")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--each", type=int, default=1, help="mutants of one operator in one function")
-    parser.add_argument("--originals", action="store_true", help="without mutants")
+    parser.add_argument("--originals", action="store_true", help="without mutants, and without running anything")
     parser.add_argument("--reference", action="store_true", help="mutants beside the original, too")
     parser.add_argument("--full", action="store_true", help="print every answer")
     parser.add_argument("--truths", type=Path, help="a file that keeps what eight devices do")
