@@ -33,43 +33,22 @@ class Baseline:
     failed: Mapping[str, str]
 
 
-class Worker:
-    """A process that evaluates one program and its mutants; it is replaced when it dies or takes too long."""
+class Process:
+    """A process that answers jobs, JSON lines both; it is ended when it dies or takes too long."""
 
-    def __init__(self, original: Case, way: str, seconds: float) -> None:
-        self._first = {"way": way, "sources": _sources(original, way)}
-        self._way = way
-        self._seconds = seconds
+    def __init__(self, module: str) -> None:
+        self._module = module
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
-        answer = self._start(True)
-        failed = {original.program.name: "no answer"}
-        self.baseline = Baseline({}, failed) if answer is None else Baseline(answer["runs"], answer["failed"])
 
-    def judge(self, case: Case, first: Baseline) -> Truth:
-        """A mutant, judged by those of the calls that run what was changed."""
-        assert case.mutant is not None
-        function = case.mutant.function
-        # A class, or the module itself: every call may run it.
-        calls = [n for n, entered in first.runs.items() if function in entered] or list(first.runs)
-        if self._process is None and self._start(False) is None:
-            return Truth("none", "no answer")
-        answer = self._ask({"calls": calls, "sources": _sources(case, self._way)}, self._seconds)
-        if answer is None:
-            return Truth("none", "no answer")
-        verdict, why, lines = answer
-        return Truth(verdict, why, tuple((module, line) for module, line in lines))
+    @property
+    def running(self) -> bool:
+        return self._process is not None
 
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            with self._process as process:  # closes the pipes, too
-                process.kill()
-            self._process = None
-
-    def _start(self, baseline: bool) -> Any:
+    def start(self) -> None:
+        """A fresh process."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.mutation.worker"],
+            [sys.executable, "-m", self._module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -77,9 +56,9 @@ class Worker:
         )
         self._lines = queue.Queue()
         threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
-        return self._ask({**self._first, "baseline": baseline}, 5 * self._seconds)
 
-    def _ask(self, job: Mapping[str, Any], seconds: float) -> Any:
+    def ask(self, job: Mapping[str, Any], seconds: float) -> Any:
+        """The answer; None if the process died or took too long."""
         process = self._process
         assert process is not None and process.stdin is not None
         try:
@@ -93,6 +72,53 @@ class Worker:
             return None
         return json.loads(line)
 
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            with self._process as process:  # closes the pipes, too
+                process.kill()
+            self._process = None
+
+
+class Worker:
+    """Evaluates one program and its mutants in a process, which is replaced when it ends."""
+
+    def __init__(self, original: Case, way: str, seconds: float) -> None:
+        self._first = {"way": way, "sources": sources_of(original, way)}
+        self._way = way
+        self._seconds = seconds
+        self._process = Process("benchmarks.mutation.worker")
+        answer = self._start(True)
+        failed = {original.program.name: "no answer"}
+        self.baseline = Baseline({}, failed) if answer is None else Baseline(answer["runs"], answer["failed"])
+
+    def judge(self, case: Case, first: Baseline) -> Truth:
+        """A mutant, judged by those of the calls that run what was changed."""
+        if not self._process.running and self._start(False) is None:
+            return Truth("none", "no answer")
+        job = {"calls": calls_of(case, first), "sources": sources_of(case, self._way)}
+        answer = self._process.ask(job, self._seconds)
+        if answer is None:
+            return Truth("none", "no answer")
+        verdict, why, lines = answer
+        return Truth(verdict, why, tuple((module, line) for module, line in lines))
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.close()
+
+    def _start(self, baseline: bool) -> Any:
+        self._process.start()
+        return self._process.ask({**self._first, "baseline": baseline}, 5 * self._seconds)
+
+
+def calls_of(case: Case, first: Baseline) -> list[str]:
+    """The calls that run what was changed. A class, or the module itself: every call may run it."""
+    if case.mutant is None:
+        return list(first.runs)
+    function = case.mutant.function
+    return [name for name, entered in first.runs.items() if function in entered] or list(first.runs)
+
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
     assert process.stdout is not None
@@ -101,7 +127,7 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
     lines.put("")
 
 
-def _sources(case: Case, way: str) -> dict[str, str]:
+def sources_of(case: Case, way: str) -> dict[str, str]:
     if way == "bare":
         return {m: translate(s, "runtime").text for m, s in case.sources.items()}
     return {m: s.decode() for m, s in case.sources.items()}

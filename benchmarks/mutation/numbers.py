@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -64,12 +64,18 @@ def runs(modules: Mapping[str, types.ModuleType]) -> tuple[dict[str, Run], float
         if module in modules:
             return driver(modules), tolerance
     found: dict[str, Run] = {}
+    for name, function in own_functions(modules):
+        found[name] = lambda d, t, f=function: _annotated(f, d, t, has_layouts(modules))
+    return found, 1e-4
+
+
+def own_functions(modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The functions that a program defines for others."""
     for module, loaded in modules.items():
         for name, value in vars(loaded).items():
             own = getattr(value, "__module__", None) == module and not name.startswith("_")
             if own and callable(value) and not isinstance(value, type):
-                found[f"{module}.{name}"] = lambda d, t, f=value: _annotated(f, d, t, has_layouts(modules))
-    return found, 1e-4
+                yield f"{module}.{name}", value
 
 
 def has_layouts(modules: Mapping[str, types.ModuleType]) -> bool:
@@ -78,13 +84,18 @@ def has_layouts(modules: Mapping[str, types.ModuleType]) -> bool:
 
 
 def _annotated(function: Callable[..., Any], d: int, t: int, layouts: bool) -> Outcome:
-    """A function of annotated arrays, called with drawn numbers; every dimension divides by eight."""
+    """A function of annotated arrays, called with drawn numbers."""
+    arguments = arguments_of(function)
+    with jax.set_mesh(make_mesh(d, t)):
+        return outcome(jax.jit(function)(*arguments), layouts=layouts and d * t > 1)
+
+
+def arguments_of(function: Callable[..., Any]) -> list[Any]:
+    """Numbers for a function of annotated arrays; every dimension divides by eight."""
     hints = typing.get_type_hints(inspect.unwrap(function))
     sizes: dict[str, int] = {}
     draw = np.random.default_rng(0)
-    arguments = [_drawn(hints[name], sizes, draw) for name in inspect.signature(function).parameters]
-    with jax.set_mesh(make_mesh(d, t)):
-        return outcome(jax.jit(function)(*arguments), layouts=layouts and d * t > 1)
+    return [_drawn(hints[name], sizes, draw) for name in inspect.signature(function).parameters]
 
 
 def _drawn(hint: Any, sizes: dict[str, int], draw: np.random.Generator) -> Any:

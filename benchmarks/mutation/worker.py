@@ -127,8 +127,18 @@ def single_device(sources: Mapping[str, bytes]) -> dict[str, numbers.Outcome]:
     return found
 
 
-def _alarm(number: int, frame: object) -> None:
-    raise TimeoutError(f"longer than {_SECONDS} s")
+def limit(seconds: float) -> None:
+    """Raise ``TimeoutError`` after so much time of the processors, however busy they are with others; 0 ends that."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def limited() -> None:
+    """Have ``limit`` raise in this process."""
+
+    def alarm(number: int, frame: object) -> None:
+        raise TimeoutError(f"longer than {_SECONDS} s")
+
+    signal.signal(signal.SIGPROF, alarm)
 
 
 Verdict = tuple[str, str, list[tuple[str, int]]]
@@ -137,7 +147,7 @@ Verdict = tuple[str, str, list[tuple[str, int]]]
 
 def _outcome(call: Callable[[tuple[int, ...]], Any], sources: Mapping[str, bytes], times: int) -> Verdict:
     for primes in PRIMES[:times]:
-        signal.alarm(_SECONDS)
+        limit(_SECONDS)
         try:
             call(primes)
         except (CannotMake, TimeoutError, *_NO_SHAPE_BUG) as error:
@@ -145,7 +155,7 @@ def _outcome(call: Callable[[tuple[int, ...]], Any], sources: Mapping[str, bytes
         except Exception as error:  # noqa: BLE001 - whatever JAX or a check raises is the answer
             return "wrong", _said(error), _lines(error, sources)
         finally:
-            signal.alarm(0)
+            limit(0)
     return "right", "", []
 
 
@@ -194,10 +204,10 @@ class Session:
 
     def judge(self, sources: Mapping[str, bytes], names: Sequence[str]) -> Verdict:
         """A mutant's verdict: the first of the named calls that fails."""
-        signal.alarm(_SECONDS)
+        limit(_SECONDS)
         try:
             with imported(sources, None if self.way == "bare" else Checks()) as modules:
-                signal.alarm(0)
+                limit(0)
                 ready = self.calls(modules)
                 for name in names:
                     verdict = _outcome(ready[name], sources, self.times) if name in ready else ("none", "gone", [])
@@ -208,27 +218,27 @@ class Session:
         except Exception as error:  # noqa: BLE001 - the import of a mutant raises what JAX raises
             return "wrong", _said(error), _lines(error, sources)
         finally:
-            signal.alarm(0)
+            limit(0)
         return "right", "", []
 
 
 def main() -> None:
     """Answer jobs until the input ends; the first one brings the original program."""
-    signal.signal(signal.SIGALRM, _alarm)
+    limited()
     shardtypes.enabled(False)
     jax.config.update("jax_num_cpu_devices", 8)
     first = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory() as cache:
         if first["way"] == "numbers":
-            _compile_quickly(cache)
-        session = Session(first["way"], _encoded(first["sources"]))
+            compile_quickly(cache)
+        session = Session(first["way"], encoded(first["sources"]))
         print(json.dumps(session.baseline() if first["baseline"] else {}), flush=True)
         for line in sys.stdin:
             job = json.loads(line)
-            print(json.dumps(session.judge(_encoded(job["sources"]), job["calls"])), flush=True)
+            print(json.dumps(session.judge(encoded(job["sources"]), job["calls"])), flush=True)
 
 
-def _compile_quickly(cache: str) -> None:
+def compile_quickly(cache: str) -> None:
     """A mutant runs once on few numbers: no optimizations, and what it shares with the others is compiled once."""
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_compilation_cache_dir", cache)
@@ -236,7 +246,7 @@ def _compile_quickly(cache: str) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def _encoded(sources: Mapping[str, str]) -> dict[str, bytes]:
+def encoded(sources: Mapping[str, str]) -> dict[str, bytes]:
     return {name: text.encode() for name, text in sources.items()}
 
 

@@ -147,8 +147,8 @@ class _Run:
             seen.reverse()
             stacked.reverse()
         if seen:
-            self.recorded |= {name: _rounds([one[name] for one in seen], step) for name in seen[0]}
-            return [*carry, *(_rounds([one[i] for one in stacked], step) for i in range(len(stacked[0])))]
+            self.recorded |= {name: rounds([one[name] for one in seen], step) for name in seen[0]}
+            return [*carry, *(rounds([one[i] for one in stacked], step) for i in range(len(stacked[0])))]
         types = [self.types[name] for name in step.results[carried:]]
         return [*carry, *(Held(np.zeros(aval.shape, _wide_type(aval.dtype))) for aval in types)]
 
@@ -198,19 +198,19 @@ def _chosen(wanted: Held, new: Held, old: Held, sizes: Mapping[str, int]) -> Hel
     if not wanted.axes:
         return new if wanted.array else old
     axes = tuple(axis for axis in sizes if any(axis in held.axes for held in (wanted, new, old)))
-    mask = _aligned(wanted, axes)
+    mask = aligned_to(wanted, axes)
     mask = mask.reshape(mask.shape + (1,) * new.rank)
-    return Held(np.where(mask, _aligned(new, axes), _aligned(old, axes)), axes)
+    return Held(np.where(mask, aligned_to(new, axes), aligned_to(old, axes)), axes)
 
 
-def _rounds(seen: Sequence[Held], step: Step) -> Held:
+def rounds(seen: Sequence[Held], step: Step) -> Held:
     """What a loop made in each round, stacked behind the devices."""
     axes = tuple(axis for axis in step.axes if any(axis in held.axes for held in seen))
     sizes = {axis: step.axes[axis] for axis in axes}
     return Held(np.stack([_everywhere(held, sizes).array for held in seen], axis=len(axes)), axes)
 
 
-def _aligned(held: Held, axes: tuple[str, ...]) -> Any:
+def aligned_to(held: Held, axes: tuple[str, ...]) -> Any:
     """With a leading dimension for each of the axes, of size one for those on which it does not depend."""
     array = _ordered(held, axes)
     for number, axis in enumerate(axes):
@@ -248,7 +248,7 @@ def _ordinary(step: Step, operands: list[Held], narrow: Sequence[Any], types: Se
     quick = QUICK.get(step.primitive)
     if quick is not None and not any(is_key(held.array) for held in operands):
         present = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
-        arrays = [_aligned(held, present) for held in operands]
+        arrays = [aligned_to(held, present) for held in operands]
         return [Held(array, present) for array in quick(arrays, step.params, len(present), types)]
     return _asked_of_jax(step, operands, narrow)
 
@@ -485,6 +485,17 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
                 *array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :]
             )
     return [Held(array, tuple(axes))]
+
+
+def on_all(step: Step, operands: list[Held]) -> list[Held]:
+    """What a collective makes of these operands, however many it had. Raises ``Unevaluated``."""
+    return _RULES[step.primitive](step, operands)
+
+
+def summed(step: Step, held: Held) -> Held:
+    """The sum over the devices of a collective."""
+    (found,) = _sum(step, [held])
+    return found
 
 
 _sum = _reduction(lambda array: np.sum(array, axis=0))

@@ -190,9 +190,7 @@ def _both(site: Site) -> Symbol:
 
 def _extreme(site: Site) -> Symbol:
     value, own, one, _ = _pair(site)
-    if np.any(own != one):
-        raise Unknown("clipped differently")
-    return _clipped(value, own, None) if site.primitive == "max" else _clipped(value, None, own)
+    return _clipped(value, own, None, one, None) if site.primitive == "max" else _clipped(value, None, own, None, one)
 
 
 def _clamped(site: Site) -> Symbol:

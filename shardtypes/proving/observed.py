@@ -45,7 +45,7 @@ def observed(held: Host, axes: tuple[str, ...], whole: Host, sizes: Mapping[str,
         ratios.append(many // few)
     held, axes = _unlike(held, axes)
     factors = _factors(sizes)
-    for guess in itertools.islice(_guesses(axes, (), ratios, sizes), _MOST):
+    for guess in itertools.islice(guesses(axes, (), ratios, sizes), _MOST):
         found = _tried(held, axes, whole, guess, before, factors)
         if found is not None:
             return found
@@ -54,7 +54,7 @@ def observed(held: Host, axes: tuple[str, ...], whole: Host, sizes: Mapping[str,
     # Shards that are all the same, such as those of a constant.
     more = tuple(axis for axis in sizes if axis not in axes)
     held = np.broadcast_to(held, (*(sizes[axis] for axis in more), *held.shape))
-    for guess in itertools.islice(_guesses(axes, more, ratios, sizes), _MOST):
+    for guess in itertools.islice(guesses(axes, more, ratios, sizes), _MOST):
         used = {axis for names in guess[0].values() for axis in names}
         first = tuple(slice(None) if axis in used else 0 for axis in more)
         left = (*(axis for axis in more if axis in used), *axes)
@@ -96,7 +96,7 @@ def close(a: Host, b: Host, allowed: float = _CLOSE) -> bool:
 Guess = tuple[dict[int, tuple[str, ...]], dict[str, str]]
 
 
-def _guesses(
+def guesses(
     axes: tuple[str, ...], alike: tuple[str, ...], ratios: list[int], sizes: Mapping[str, int]
 ) -> Iterator[Guess]:
     """Which axes shard which dimension, in which order, and how the others are combined; the likeliest first. Along

@@ -143,6 +143,12 @@ class _Reader:
             jaxpr, consts = _opened(eqn.params[_CALLS[name]])
             if len(jaxpr.invars) == len(operands):
                 return self._called(eqn, jaxpr, consts, operands, manual)
+        if name == "custom_linear_solve":
+            jaxpr, consts = _opened(eqn.params["jaxprs"].solve)
+            lengths = tuple(eqn.params["const_lengths"])  # of the product, its transpose, and the solution
+            before = sum(lengths[:2])
+            given = [*operands[before : before + lengths[2]], *operands[sum(lengths) :]]
+            return self._called(eqn, jaxpr, consts, given, manual)
         results = [self.new(var.aval) for var in eqn.outvars]
         inside = tuple(self._inner(jaxpr, manual) for jaxpr in _inside(eqn))
         caller = self._calls.line_of(eqn)

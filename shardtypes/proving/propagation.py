@@ -20,6 +20,8 @@ from shardtypes.prng_keys import is_key
 from shardtypes.proving import constants, lookups
 from shardtypes.proving.alignment import Pairs, aligned
 from shardtypes.proving.evaluation import Held, Unevaluated, constant, one_step
+from shardtypes.proving.exact.evaluation import Number
+from shardtypes.proving.exact.region import DRAWS, MOST, NotExact, Region
 from shardtypes.proving.one_device import CONSTANT, OneDevice, is_identity, is_small, name_of, number_in
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.rules import RULES, Case
@@ -27,19 +29,23 @@ from shardtypes.proving.rules.case import exact
 from shardtypes.proving.state import State, Unknown, checked, either, row, same, stacked
 
 _MOST_ROUNDS = 8
+_NEAR = 40
+"""Operations that are followed back in exact arithmetic to what is known."""
 
 
 @dataclass
 class Proved:
     """``outputs`` are the states of the results, None where nothing is known; ``ends`` says of operations where
     knowledge ends what is missing. ``known`` of ``all`` operations have a result of which the relation is known.
-    ``claims`` has it of each value, with the value of one device that it is a relation to."""
+    ``claims`` has it of each value, with the value of one device that it is a relation to. ``identities`` tells whether
+    exact arithmetic was needed."""
 
     outputs: list[State | None]
     known: int
     all: int
     ends: list[tuple[Step, str]] = field(default_factory=list)
     claims: dict[Name, tuple[State, Name]] = field(default_factory=dict)
+    identities: bool = False
 
     @property
     def share(self) -> float:
@@ -63,7 +69,7 @@ def propagated(
         if isinstance(output, int) and output in run.returned:
             outputs[number] = run.returned[output]
     ends = [(step, why) for step, why in run.ends if step.results[0] not in run.returned]
-    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims)
+    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims, run.identities)
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,9 @@ class _Propagation:
         self.known = self.all = 0
         self.ends: list[tuple[Step, str]] = []
         self.claims: dict[Name, tuple[State, Name]] = {}
+        self.left = [MOST]
+        self.regions: list[Region] = []
+        self.identities = False
 
     def program(self, many: Program, one: Program, given: Sequence[_Fact]) -> list[State | None]:
         facts, single = self._facts(many, one, given)
@@ -136,8 +145,10 @@ class _Propagation:
     def _facts(self, many: Program, one: Program, given: Sequence[_Fact]) -> tuple[dict[Name, _Fact], OneDevice]:
         single = OneDevice(one)
         facts: dict[Name, _Fact] = dict(zip(many.inputs, given, strict=True))
+        self.regions.append(Region(many, one, single, self.sizes, self.left))
         for step in many.steps:
             self._step(step, many, one, facts, single)
+        self.regions.pop()
         return facts, single
 
     def _step(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> None:
@@ -154,7 +165,7 @@ class _Propagation:
             other = self._other(step, facts, single)
             states = self._fitting(step, self._states(step, other, many, one, facts, single), many)
         except Unknown as error:
-            if self._look_up(step, many, one, facts, single):
+            if self._look_up(step, many, one, facts, single) or self._in_exact(step, many, facts):
                 self.known += 1
                 return
             states = [None] * len(step.results)
@@ -168,9 +179,109 @@ class _Propagation:
         else:
             partners = other.results
             self.known += 1
+            if any(state is None for state in states):
+                self._in_exact(step, many, facts)
         for name, state, partner in zip(step.results, states, partners, strict=True):
-            facts[name] = _Fact(state, partner)
-            self._claim(name, facts[name])
+            found = facts.get(name)
+            if state is not None or found is None or found.state is None:
+                facts[name] = _Fact(state, partner)
+                self._claim(name, facts[name])
+
+    def _in_exact(self, step: Step, many: Program, facts: dict[Name, _Fact]) -> bool:
+        """In exact arithmetic, an operation that no rule covers: whether all its results have a relation again."""
+        region = self.regions[-1]
+        own = all(name in self.computed or name in self.kept or name in self.mapped for name in step.results)
+        if own or not step.manual or step.params.get("unreduced") or set(step.axes) & self.mapped_axes:
+            return False
+        try:
+            operands = [self._exact_operand(operand, many, facts, region) for operand in step.operands]
+            region.run(step, operands)
+            found = [self._exact_fact(name, region) for name in step.results]
+        except (NotExact, Unknown):
+            return False
+        for name, fact in zip(step.results, found, strict=True):
+            facts[name] = fact
+            self._claim(name, fact)
+            if fact.state is not None:
+                self.identities = True
+                rests = region.rests.pop(name)
+                self.ends = [end for end in self.ends if end[0] not in rests]
+        return all(fact.state is not None for fact in found)
+
+    def _exact_operand(self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region) -> list[Number]:
+        """What an operand is on devices. Raises ``NotExact``."""
+        found = self._exact_constant(operand, many)
+        if found is not None:
+            return found
+        assert isinstance(operand, int)
+        name = self._origin(operand)
+        if name not in region.devices:
+            if not self._may_be_any(name, many, facts):
+                self._follow(name, many, facts, region)
+            if name not in region.devices:
+                self._take(name, many, facts, region)
+        return region.devices[name]
+
+    def _may_be_any(self, name: Name, many: Program, facts: dict[Name, _Fact]) -> bool:
+        """Whether a value can be any numbers that are related as is known: not a part, of which the same one may be
+        used elsewhere, nor an index or a mask, of which more is known than its relation."""
+        fact = facts.get(name)
+        if fact is None or fact.state is None or fact.state.parts:
+            return False
+        return bool(jnp.issubdtype(many.types[name].dtype, jnp.inexact))
+
+    def _take(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
+        """Anything that is related as is known."""
+        fact = facts.get(name)
+        if fact is None or fact.state is None or fact.partner is None:
+            raise NotExact("nothing is known of an operand")
+        region.known(name, fact.state, fact.partner, _shape(name, many))
+
+    def _follow(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
+        """A part, or what has no relation, is computed from what it is made of, if that is near: parts of one value
+        are the same numbers wherever they are used."""
+        order: dict[Step, None] = {}
+        left, rest = [name], set[Name]()
+        while left:
+            one = left.pop()
+            if one in region.devices or one in rest:
+                continue
+            rest.add(one)
+            maker = region.maker(one)
+            if maker is None or self._may_be_any(one, many, facts):
+                continue
+            order.pop(maker, None)
+            order[maker] = None
+            if len(order) > _NEAR:
+                return
+            left += [self._origin(o) for o in maker.operands if self._exact_constant(o, many) is None]
+        try:
+            for one in rest:
+                if region.maker(one) not in order:
+                    self._take(one, many, facts, region)
+            for step in sorted(order, key=region.place):
+                if is_identity(step):
+                    continue
+                region.run(step, [self._exact_operand(o, many, facts, region) for o in step.operands])
+        except NotExact:
+            return
+
+    def _exact_constant(self, operand: Operand, many: Program) -> list[Number] | None:
+        if isinstance(operand, Constant):
+            return [Held(constant(operand))] * DRAWS
+        held = self.computed.get(operand)
+        if held is None and operand in self.repeated:
+            held, shape = self.repeated[operand], _shape(operand, many)
+            array = np.asarray(held.array)
+            held = Held(
+                np.broadcast_to(array.reshape(*array.shape, *(1,) * len(shape)), array.shape + shape), held.axes
+            )
+        return None if held is None else [held] * DRAWS
+
+    def _exact_fact(self, name: Name, region: Region) -> _Fact:
+        partner = self.pairs.get(name)
+        state = None if partner is None else region.observed(name, partner)
+        return _Fact(state, partner if state is not None else None)
 
     def _claim(self, name: Name, fact: _Fact) -> None:
         self.claims.pop(name, None)  # of an earlier round of a loop

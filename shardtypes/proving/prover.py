@@ -95,6 +95,7 @@ def _asked(call: _Call, mesh: Any, reference: Callable[..., Any] | None) -> _Jud
 
 _COMPILER = "the compiler partitions programs rightly"
 _ASSUMED = ("sums are not rounded and may be taken in any order", "all numbers are finite")
+_IDENTITIES = "identities that hold at three random points of a field of 2^31 numbers hold everywhere"
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,8 @@ class _Judged:
         on = mesh_text(self.sizes)
         if all(map(_is_right, proved.outputs)):
             reason = f"on {on} every result is what one device computes, for all arguments of these shapes"
-            return Proof(True, reason, self.sizes, _ASSUMED, 1.0)
+            assumed = (*_ASSUMED, _IDENTITIES) if proved.identities else _ASSUMED
+            return Proof(True, reason, self.sizes, assumed, 1.0)
         reason = f"on {on} not every result is proved, and the program is too large to be run in numbers"
         return Proof(None, reason, self.sizes, proved=proved.share, culprit=_end(proved))
 

@@ -48,17 +48,18 @@ def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Se
     with ExitStack() as stack:
         stack.enter_context(_traced_for(tuple(sorted(sizes.items()))))
         stack.enter_context(forgetting_meshes())
-        for owner, name, new in _changes(sizes, seen):
+        device = _device_of(context if context is not None else jax.sharding.get_abstract_mesh())
+        for owner, name, new in _changes(sizes, seen, device):
             stack.enter_context(_replaced(owner, name, new))
         if context is not None:
-            stack.enter_context(_in_force(_substitute(context, sizes)))
+            stack.enter_context(_in_force(_substitute(context, sizes, device)))
         yield seen
 
 
-def _changes(sizes: Mapping[str, int], seen: Seen) -> list[tuple[Any, str, Any]]:
+def _changes(sizes: Mapping[str, int], seen: Seen, device: Any) -> list[tuple[Any, str, Any]]:
     plain_mesh, plain_abstract = vars(Mesh), vars(AbstractMesh)
     changes: list[tuple[Any, str, Any]] = [
-        (_shard_map.shard_map_p, "bind", _bind_on(sizes, seen)),
+        (_shard_map.shard_map_p, "bind", _bind_on(sizes, seen, device)),
         (_api, "batching", _Batching(vars(_api)["batching"], seen)),
         (_pmap, "_get_mesh_devices", _enough_devices(_pmap._get_mesh_devices)),
     ]
@@ -67,7 +68,7 @@ def _changes(sizes: Mapping[str, int], seen: Seen) -> list[tuple[Any, str, Any]]
             (Mesh, ("shape", "shape_tuple", "axis_sizes", "size", "abstract_mesh"), plain_mesh),
             (AbstractMesh, ("shape", "shape_tuple", "abstract_mesh"), plain_abstract),
         ):
-            changes += [(owner, name, _reported(name, plain.get(name), sizes)) for name in names]
+            changes += [(owner, name, _reported(name, plain.get(name), sizes, device)) for name in names]
     return changes
 
 
@@ -103,13 +104,19 @@ def _own_sizes(mesh: Any) -> dict[str, int]:
     return dict(zip(mesh.axis_names, numbers, strict=True))
 
 
-def _substitute(mesh: Any, sizes: Mapping[str, int]) -> AbstractMesh:
+def _device_of(mesh: Any) -> Any:
+    """What JAX says of the devices of a mesh: meshes that differ in it are different ones to it."""
+    return None if isinstance(mesh, Mesh) else getattr(mesh, "abstract_device", None)
+
+
+def _substitute(mesh: Any, sizes: Mapping[str, int], device: Any) -> AbstractMesh:
     own = _own_sizes(mesh)
     numbers = tuple(sizes.get(name, size) for name, size in own.items())
-    return AbstractMesh(numbers, tuple(own), axis_types=mesh.axis_types)
+    about = {} if device is None else {"abstract_device": device}
+    return AbstractMesh(numbers, tuple(own), axis_types=mesh.axis_types, **about)
 
 
-def _reported(name: str, plain: Any, sizes: Mapping[str, int]) -> property:
+def _reported(name: str, plain: Any, sizes: Mapping[str, int], device: Any) -> property:
     """An attribute of meshes, as it is with other sizes."""
 
     def get(mesh: Any) -> Any:
@@ -125,7 +132,7 @@ def _reported(name: str, plain: Any, sizes: Mapping[str, int]) -> property:
             return tuple(other.values())
         if name == "size":
             return functools.reduce(lambda a, b: a * b, other.values(), 1)
-        return _substitute(mesh, sizes)
+        return _substitute(mesh, sizes, device)
 
     def put(mesh: Any, value: Any) -> None:
         mesh.__dict__[name] = value
@@ -139,7 +146,7 @@ def _plainly(mesh: Any, name: str, plain: Any) -> Any:
     return plain.__get__(mesh, type(mesh))
 
 
-def _bind_on(sizes: Mapping[str, int], seen: Seen) -> Callable[..., Any]:
+def _bind_on(sizes: Mapping[str, int], seen: Seen, device: Any) -> Callable[..., Any]:
     kind = type(_shard_map.shard_map_p)
 
     def bind(*args: Any, mesh: Any, **params: Any) -> Any:
@@ -149,7 +156,7 @@ def _bind_on(sizes: Mapping[str, int], seen: Seen) -> Callable[..., Any]:
         if about is not None and "pmap.py" in str(about.func_src_info):
             seen.mapped.update(own)  # its arguments say how many there are
             return kind.bind(_shard_map.shard_map_p, *args, mesh=mesh.abstract_mesh, **params)
-        return kind.bind(_shard_map.shard_map_p, *args, mesh=_substitute(mesh, sizes), **params)
+        return kind.bind(_shard_map.shard_map_p, *args, mesh=_substitute(mesh, sizes, device), **params)
 
     return bind
 

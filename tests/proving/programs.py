@@ -206,6 +206,128 @@ def _lookup(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
     return jnp.where(mask, found, 0.0)
 
 
+def _shifted(x: Any, axis: Any, by: int, round_trip: bool = True) -> Any:
+    """What the device ``by`` places before has."""
+    count = lax.axis_size(axis)
+    pairs = [(i, i + by) for i in range(count)]
+    kept = pairs if round_trip else [(i, j) for i, j in pairs if 0 <= j < count]
+    return lax.ppermute(x, axis, [(i, j % count) for i, j in kept])
+
+
+def _halo(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """Each entry and its neighbours, those of other devices too; sometimes wrongly."""
+    axis, dim = rng.choice(axes), _dim(rng, x)
+    size, wrong = x.shape[dim], rng.random() < 0.2
+    around = rng.random() < 0.5
+    last = lax.slice_in_dim(x, size - 1, size, axis=dim)
+    first = lax.slice_in_dim(x, 0, 1, axis=dim)
+    before, after = _shifted(last, axis, -1 if wrong else 1, around), _shifted(first, axis, -1, around)
+    padded = jnp.concatenate([before, x, after], dim)
+    pieces = [lax.slice_in_dim(padded, k, k + size, axis=dim) for k in range(3)]
+    return pieces[0] * 0.5 + pieces[1] * pieces[2]
+
+
+def _ring(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """What each block of another array adds, as it comes round; sometimes a round is missing, or in another order."""
+    axis = rng.choice(axes)
+    count, me = lax.axis_size(axis), lax.axis_index(axis)
+    by = rng.choice([1, 1, -1])
+    rounds = count - (1 if rng.random() < 0.15 and count > 1 else 0)
+    how = rng.choice(["sum", "softmax", "causal", "places", "largest"])
+    rows, other = x.reshape(x.shape[0], -1), y.reshape(y.shape[0], -1)
+    width = min(rows.shape[1], other.shape[1])
+    rows, other = rows[:, :width], other[:, :width]
+
+    def visit(carry: Any, step: Any) -> Any:
+        block, peak, total, mixed = carry
+        scores = rows @ block.T
+        source = (me - by * step) % count
+        columns = source * block.shape[0] + jnp.arange(block.shape[0])
+        if how == "causal":
+            mine = me * rows.shape[0] + jnp.arange(rows.shape[0])
+            scores = jnp.where(mine[:, None] >= columns[None], scores, -1e9)
+        if how == "places":
+            scores = scores * columns.astype(jnp.float32)
+        if how in ("sum", "places"):
+            return (_shifted(block, axis, by), peak, total, mixed + scores @ block), None
+        upper = jnp.maximum(peak, scores.max(1))
+        if how == "largest":
+            return (_shifted(block, axis, by), upper, total, mixed + upper[:, None]), None
+        weights, shrink = jnp.exp(scores - upper[:, None]), jnp.exp(peak - upper)
+        total = total * shrink + weights.sum(1)
+        return (_shifted(block, axis, by), upper, total, mixed * shrink[:, None] + weights @ block), None
+
+    start = (other, jnp.full(rows.shape[:1], -1e9), jnp.zeros(rows.shape[:1]), jnp.zeros_like(rows))
+    (_, _, total, mixed), _ = lax.scan(visit, start, jnp.arange(rounds))
+    return mixed / total[:, None] if how in ("softmax", "causal") else mixed
+
+
+def _pipeline(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """Stages on the devices of an axis, rows of ``x`` as micro-batches; sometimes a tick is missing."""
+    axis = rng.choice(axes)
+    count, me, parts = lax.axis_size(axis), lax.axis_index(axis), x.shape[0]
+    ticks = parts + count - 1 - (1 if rng.random() < 0.15 and count > 1 else 0)
+    weight = y.reshape(-1)[0]
+
+    def tick(carry: Any, step: Any) -> Any:
+        held, total = carry
+        fed = jnp.where(me == 0, x[jnp.minimum(step, parts - 1)], held)
+        made = jnp.tanh(fed * weight)
+        done = (me == count - 1) & (step >= count - 1)
+        total = total + jnp.where(done, made, 0.0)
+        return (_shifted(made, axis, 1, False), total), None
+
+    (_, total), _ = lax.scan(tick, (jnp.zeros_like(x[0]), jnp.zeros_like(x[0])), jnp.arange(ticks))
+    return lax.psum(total, axis) if rng.random() < 0.8 else total
+
+
+def _prefix(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """Running totals along a dimension that devices share; sometimes a device counts itself among the earlier ones."""
+    axis, dim = rng.choice(axes), _dim(rng, x)
+    local = jnp.cumsum(x, dim)
+    size = x.shape[dim]
+    totals = lax.all_gather(lax.slice_in_dim(local, size - 1, size, axis=dim), axis)
+    numbers = jnp.arange(totals.shape[0])
+    earlier = numbers < lax.axis_index(axis) + (1 if rng.random() < 0.2 else 0)
+    mask = earlier.reshape(-1, *(1,) * x.ndim)
+    return local + jnp.where(mask, totals, 0.0).sum(0)
+
+
+def _placed(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """Blocks written at places of the device's own, into what all devices then add up."""
+    axis, dim = rng.choice(axes), _dim(rng, x)
+    size = x.shape[dim]
+    shape = [n * lax.axis_size(axis) if d == dim else n for d, n in enumerate(x.shape)]
+    at = lax.axis_index(axis) * size + (1 if rng.random() < 0.1 else 0)
+    whole = lax.dynamic_update_slice_in_dim(jnp.zeros(shape), x, at, dim)
+    return lax.psum(whole, axis) if rng.random() < 0.7 else whole
+
+
+def _handed_on(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """An exchange without tiles, and back; sometimes along another dimension."""
+    axis, dim = rng.choice(axes), _dim(rng, x)
+    count = lax.axis_size(axis)
+    apart = x.reshape(*x.shape[:dim], count, x.shape[dim] // count, *x.shape[dim + 1 :])
+    sent = jnp.tanh(lax.all_to_all(apart, axis, dim, 0))
+    back = lax.all_to_all(sent, axis, 0, dim if rng.random() < 0.8 else 0)
+    return back.reshape(x.shape)
+
+
+def _bins(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """How often numbers fall into bins."""
+    places = jnp.clip((x.reshape(-1) * 2.0 + 4.0).astype(jnp.int32), 0, 7)
+    counts = jnp.zeros((8,)).at[places].add(1.0 if rng.random() < 0.5 else x.reshape(-1))
+    return lax.psum(counts, rng.choice(axes)) if rng.random() < 0.7 else counts
+
+
+def _own_numbers(rng: random.Random, axes: tuple[str, ...], x: Any, y: Any) -> Any:
+    """Random numbers with a key for each device, or one for all."""
+    key = jax.random.key(rng.randrange(3))
+    if rng.random() < 0.5:
+        key = jax.random.fold_in(key, lax.axis_index(rng.choice(axes)))
+    return x * jax.random.bernoulli(key, 0.5, x.shape)
+
+
 OPS: dict[str, Op] = {
     "tanh": _one(jnp.tanh),
     "exp": _one(lambda x: jnp.exp(-jnp.abs(x))),
@@ -217,7 +339,7 @@ OPS: dict[str, Op] = {
     "inverse_root": _one(lambda x: lax.rsqrt(1.0 + x * x)),
     "relu": _one(jax.nn.relu),
     "sign": _one(jnp.sign),
-    "round": _one(lambda x: jnp.floor(x * 3.0)),
+    "floor": _one(lambda x: jnp.floor(x * 3.0)),
     "int": _one(lambda x: (x * 3.0).astype(jnp.int32).astype(jnp.float32)),
     "sum": _along(lambda x, dim: jnp.sum(x, dim)),
     "sum_kept": _along(lambda x, dim: jnp.sum(x, dim, keepdims=True) + jnp.zeros_like(x)),
@@ -305,6 +427,19 @@ OPS: dict[str, Op] = {
     ),
     "update": _two(lambda x, y: lax.dynamic_update_slice_in_dim(x, y, 0, 0)),
     "place": _place,
+    "halo": _halo,
+    "round": _ring,
+    "pipeline": _pipeline,
+    "prefix": _prefix,
+    "placed": _placed,
+    "handed_on": _handed_on,
+    "bins": _bins,
+    "own_numbers": _own_numbers,
+    "one_hot_own": lambda rng, axes, x, y: (
+        lambda axis: jax.nn.one_hot(
+            (jnp.abs(x.reshape(-1)[:8]) * 5).astype(jnp.int32) - lax.axis_index(axis) * 4, rng.choice([4, 4, 3])
+        )
+    )(rng.choice(axes)),
     "lookup": _lookup,
     "scan": _scan,
     "while": _while,
@@ -326,4 +461,10 @@ WEIGHTS = {
     "reshape": 3,
     "lookup": 3,
     "scan": 2,
+    "halo": 3,
+    "round": 3,
+    "pipeline": 2,
+    "prefix": 3,
+    "placed": 2,
+    "handed_on": 2,
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardtypes.proving.rules.case import Case, Rule, exact
-from shardtypes.proving.state import State, Unknown, refuse, settled
+from shardtypes.proving.state import State, Unknown, adopted, refuse, settled
 
 
 def _starts(states: Sequence[State]) -> None:
@@ -112,6 +112,8 @@ def _scatter_add(case: Case) -> list[State]:
     case.agree("dimension_numbers", "mode", "unique_indices")
     state, indices, updates = case.states
     exact([indices])
+    updates = _beside(case, updates, indices)
+    case = replace(case, states=[state, indices, updates])
     for one, shape in zip(case.states, case.shapes, strict=True):
         if not one.zero:
             settled(one, shape)
@@ -139,6 +141,16 @@ def _scatter_add(case: Case) -> list[State]:
         "a partial result is added to a complete value",
     )
     return [State(case.wholes[0], tuple(dims), found, updates.factor)]
+
+
+def _beside(case: Case, updates: State, indices: State) -> State:
+    """Updates that are all the same are the shard that their indices are."""
+    numbers = case.params["dimension_numbers"]
+    rows = [dim for dim in range(updates.rank) if dim not in numbers.update_window_dims]
+    for number, dim in enumerate(rows):
+        if dim in updates.uniform and not updates.dims[dim] and indices.dims[number]:
+            updates = adopted(updates, dim, indices.dims[number], case.shapes[2], case.sizes)
+    return updates
 
 
 def _scattered(case: Case) -> list[tuple[str, ...]]:
