@@ -146,6 +146,7 @@ def test_right_programs_obey_their_laws(loaded: Loader, program: str, law: str) 
     assert verdict.proved == (law in PROVED[program]), verdict.reason
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.program}, {wrong.law}, {wrong.new[:40]}")
 def test_wrong_programs_break_them_where_they_are_wrong(loaded: Loader, wrong: Wrong) -> None:
     module = loaded(wrong.program, wrong.old, wrong.new)

@@ -31,6 +31,7 @@ def test_correct_model_passes(model: str) -> None:
     assert "could not tell" not in result.stdout
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("bug", CHOSEN, ids=lambda bug: bug.id)
 def test_bug_shows_as_documented(bug: Bug, tmp_path: Path) -> None:
     project = copy(bug.model, tmp_path)

@@ -98,6 +98,7 @@ def test_each_call_has_a_verdict(project: None, run: Run, workers: tuple[str, ..
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_the_report_has_the_arrays_on_the_devices(
     project: None, run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]

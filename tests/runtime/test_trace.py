@@ -51,6 +51,7 @@ def made(steps: list[str], last: str, result: str) -> Callable[[Any], Any]:
     return program
 
 
+@pytest.mark.once
 @settings(max_examples=30, deadline=None)
 @given(
     some.lists(some.sampled_from(list(STEPS)), max_size=2), some.sampled_from(list(LAST)), some.sampled_from(RESULTS)
