@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import jax
+from jax.sharding import AbstractMesh, Mesh
 
 from shardtypes.errors import TypeCheckError
 
@@ -58,6 +61,23 @@ def missing_axes(error: Exception | None) -> list[str]:
 def auto_axes_refused(error: Exception | None) -> bool:
     """Whether Explicit axes were needed."""
     return isinstance(error, ValueError) and "AxisType.Auto" in str(error)
+
+
+def mesh_to_lie_on(error: Exception | None) -> Any:
+    """The mesh of a ``shard_map`` that wants its arguments to lie on it already, for its axes are Explicit; None
+    if that is not the error. JAX says the mesh nowhere but in the frame that raises."""
+    if not isinstance(error, ValueError) or "does not match the specs of the input" not in str(error):
+        return None
+    meshes = [frame.f_locals["mesh"] for frame in _frames(error) if "mesh" in frame.f_locals]
+    return next((mesh for mesh in reversed(meshes) if isinstance(mesh, (Mesh, AbstractMesh))), None)
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    tb = error.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_globals.get("__name__") == _SHARD_MAP:
+            yield tb.tb_frame
+        tb = tb.tb_next
 
 
 def user_place(error: BaseException | None) -> tuple[str, int] | None:

@@ -21,6 +21,7 @@ from jax.sharding import AbstractMesh, AxisType
 from shardtypes.array_types import array_annotation
 from shardtypes.certainty import (
     auto_axes_refused,
+    mesh_to_lie_on,
     missing_axes,
     needs_mesh,
     refuses,
@@ -191,6 +192,9 @@ def _other_surroundings(verdict: Verdict, now: Surroundings, mesh: Any, axes: li
         return Surroundings(_mesh_over((*axes, *have, unbound)), True)
     if mesh is not None:
         return None
+    own = mesh_to_lie_on(verdict.error)
+    if own is not None:
+        return Surroundings(own, now.manual) if now.mesh is None else None
     if now.mesh is None and needs_mesh(verdict.error):
         return Surroundings(_mesh_over(axes or ["x"]), now.manual)
     if now.mesh is not None and auto_axes_refused(verdict.error) and axes_of_type(now.mesh, "Auto"):

@@ -84,13 +84,13 @@ class _Mapped:
         if self.lenient and not isinstance(value, Unknown):
             return value
         self.certain = False
-        return Unknown("a mapped argument", leaf=copies.kept(value, copies.COPIES))
+        return Unknown("a mapped argument", leaf=copies.kept(value))
 
     def _array(self, value: ArrayValue, axis: int, what: str) -> Value:
         self.any = True
         if value.dims is None:
             self.certain = False
-            return ArrayValue(None, value.dtype)
+            return copies.marked(ArrayValue(None, value.dtype), value)
         rank = len(value.dims)
         if not -rank <= axis < rank:
             shape = format_shape([d.size for d in value.dims])
@@ -107,7 +107,7 @@ class _Mapped:
         self.axes.add(axes if value.manual or value.mesh is not None else None)
         if placed(value) and axes is not None:
             self.split.append((what, axes))
-        return example(value, axis)
+        return copies.marked(example(value, axis), value)
 
     def _by_structure(self, value: Value, axes: SequenceValue | DictValue, what: str) -> Value:
         parts = children(value)

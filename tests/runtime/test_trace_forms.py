@@ -19,6 +19,10 @@ from shardtypes import f32, pytree_dataclass, trace
 MESH = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
 SPECS: dict[str, Any] = {"mesh": MESH, "in_specs": (P("d"), P(None, "t")), "out_specs": P("d", "t")}
 
+# As `jax.make_mesh` makes it: arguments then lie on the mesh before `shard_map` takes them.
+EXPLICIT = jax.make_mesh((2, 4), ("d", "t"))
+ON_EXPLICIT: dict[str, Any] = {**SPECS, "mesh": EXPLICIT}
+
 
 def product(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/d F/t"]:
     return x @ w
@@ -48,6 +52,9 @@ FORMS = {
     "shard_map": (lambda f: jax.shard_map(f, **SPECS), product, turned),
     "shard_map in jit": (lambda f: jax.jit(jax.shard_map(f, **SPECS)), product, turned),
     "shard_map, unchecked": (lambda f: jax.shard_map(f, check_vma=False, **SPECS), product, turned),
+    "shard_map, Explicit": (lambda f: jax.shard_map(f, **ON_EXPLICIT), product, turned),
+    "shard_map, Explicit, in jit": (lambda f: jax.jit(jax.shard_map(f, **ON_EXPLICIT)), product, turned),
+    "shard_map, Explicit, unchecked": (lambda f: jax.shard_map(f, check_vma=False, **ON_EXPLICIT), product, turned),
     "jit": (jax.jit, row, turned_row),
     "jit of a partial": (lambda f: jax.jit(functools.partial(f, w=jnp.ones((5, 3)))), row, turned_row),
     "partial": (lambda f: functools.partial(f, jnp.ones((4, 5))), row, turned_row),
@@ -204,3 +211,30 @@ def test_an_annotation_that_cannot_be_is_wrong() -> None:
 
     verdict = trace(twice)
     assert verdict.ok is False and "mesh axis 'd' is used twice" in verdict.reason
+
+
+def mapped_inside(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/d F/t"]:
+    return jax.shard_map(lambda x, w: x @ w, **ON_EXPLICIT)(x, w)
+
+
+def helped(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/t F/d"]:
+    return mapped_inside(x, w)
+
+
+def test_a_function_that_maps_itself_over_explicit_axes_is_traced_on_its_mesh() -> None:
+    for f in (mapped_inside, jax.jit(mapped_inside)):
+        assert trace(f).ok is True
+        with jax.set_mesh(EXPLICIT):
+            assert trace(f).ok is True
+    verdict = trace(helped)
+    assert verdict.ok is False, verdict.reason
+    assert "dimension 0 is sharded over 'd', expected sharded over 't'" in verdict.reason
+
+
+def test_what_does_not_lie_as_shard_map_takes_it_is_no_failure() -> None:
+    """Its caller may place it: the annotation does not say."""
+
+    def unplaced(x: f32["B M"]) -> f32["B M"]:
+        return jax.shard_map(lambda x: x, mesh=EXPLICIT, in_specs=P("d"), out_specs=P("d"))(x)
+
+    assert trace(unplaced).ok is None

@@ -71,9 +71,15 @@ def remember(frame: Frame, first: Mapping[str, Value]) -> None:
             frame.once[id(after)] = (after, value)
 
 
+def marked(part: ArrayValue, whole: ArrayValue) -> ArrayValue:
+    """One device's part of an array, with the mark that the whole has."""
+    found = mark(whole)
+    return part if found is None else replace(part, marks=part.marks | {found}, notes=whole.notes)
+
+
 def any_copied(values: Sequence[Value]) -> bool:
-    """Whether some part of the trees is one copy for every device."""
-    return any(_any(value, COPIES) for value in values)
+    """Whether some part of the trees is one copy for every device, or was one before each device went its own way."""
+    return any(_any(value, wanted) for value in values for wanted in (COPIES, APART))
 
 
 def _any(value: Value, wanted: tuple[str, str]) -> bool:

@@ -12,7 +12,7 @@ from shardlint.engine.plain import operand
 from shardlint.engine.sharding import manual_leaves
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt
 from shardlint.ops.registry import NONE, is_none
-from shardlint.ops.sharding.state import axes_met, sharded, split_marks, state
+from shardlint.ops.sharding.state import axes_met, marks, sharded, split_marks, state
 from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
@@ -103,6 +103,12 @@ def parts_of(specs: Value | None, tree: Value) -> dict[object, Value] | None:
     return dict(children(specs) or []) if same else {}
 
 
+def _is_whole(value: ArrayValue, axis: str) -> bool:
+    """Whether each device has all of it, be it the same one or its own, which went another way before."""
+    now = state(value, axis)
+    return now == "replicated" or (now == "varying" and "derived" in marks(value, axis))
+
+
 def gradient(
     view: View | None, argument: Value, result: Value, place: tuple[str, int], by_jax: bool = True
 ) -> Value | None:
@@ -129,7 +135,7 @@ def gradient(
             axes = dict.fromkeys([*(axis for axis, _ in view.axes), *sorted(axes_met([leaf, result]))])
             own = [
                 axis for axis in axes
-                if state(leaf, axis) == "replicated" and state(result, axis) in ("pending", "varying")
+                if _is_whole(leaf, axis) and state(result, axis) in ("pending", "varying")
             ]  # fmt: skip
         unclear = EVERY_AXIS.minus(mine if known else ()).minus(own)
         notes = tuple(Note(axis, "each device takes the gradient of its own shard here", *place) for axis in own)

@@ -82,9 +82,13 @@ def _of_copies(naming: Naming, value: ArrayValue | Unknown, mapped: bool) -> Val
     """An argument of ``pmap`` beside others that are one copy for every device: it is such a copy, it is whole, or each
     device has its own."""
     leaf = value.leaf if isinstance(value, Unknown) else value
-    same = not mapped or copies.mark(value) == copies.COPIES
+    mark = copies.mark(value)
+    same = not mapped or mark == copies.COPIES
     known = replicated(ArrayValue(None) if leaf is None else replace(leaf, marks=frozenset()))
     own = replace(known, varying=frozenset(() if same else naming.names()))
+    if mark == copies.APART and not same and leaf is not None:  # one more step of what each device makes by itself
+        derived = frozenset((axis, "derived") for axis in naming.names())
+        own = replace(own, marks=derived, notes=leaf.notes)
     return own if isinstance(value, ArrayValue) else replace(value, size=None, leaf=own)
 
 
