@@ -110,7 +110,7 @@ class Region:
         uniform = state.uniform if state is not None else frozenset()
         small = tuple(1 if dim in uniform else size for dim, size in enumerate(shape))
         drawn = [field.fresh(small, seed, (0, name)) for seed in range(DRAWS)]
-        return [Held(Residues(np.broadcast_to(one.p, shape), np.broadcast_to(one.q, shape))) for one in drawn]
+        return [Held(_each(one, shape)) for one in drawn]
 
     def _made(self, name: Name) -> None:
         """Compute a value of one device from those that are known; what nothing makes is anything."""
@@ -249,6 +249,11 @@ class Region:
             factor = math.prod(Fraction(size) ** power for size, power in zip(self.sizes.values(), powers, strict=True))
             if factor != 1:
                 yield Fraction(factor)
+
+
+def _each(one: Residues, shape: tuple[int, ...]) -> Residues:
+    """The same along dimensions of size one."""
+    return Residues(np.broadcast_to(one.p, shape), None if one.q is None else np.broadcast_to(one.q, shape))
 
 
 def _aligned(held: Number, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Any:
