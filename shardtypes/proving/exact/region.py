@@ -200,13 +200,7 @@ class Region:
     def observed(self, name: Name, partner: Operand) -> State | None:
         """How a value on devices is related to one of one device; None if no relation holds. Raises ``NotExact``."""
         held, wholes = [exact(one) for one in self.devices[name]], [exact(one) for one in self.whole(partner)]
-        axes = tuple(axis for axis in self.sizes if any(axis in one.axes for one in held))
-        arrays = [_aligned(one, axes, self.sizes) for one in held]
-        for axis in axes:
-            at = axes.index(axis)
-            if all(np.array_equal(np.broadcast_to(np.take(a, [0], axis=at), a.shape), a) for a in arrays):
-                arrays = [np.take(a, 0, axis=at) for a in arrays]
-                axes = tuple(one for one in axes if one != axis)
+        arrays, axes = self._unlike(held)
         singles = [one.array.p for one in wholes]
         local, whole = arrays[0].shape[len(axes) :], singles[0].shape
         if len(local) != len(whole) or not math.prod(whole) or not math.prod(local):
@@ -216,13 +210,28 @@ class Region:
         if not any(map(np.any, arrays)) and not any(map(np.any, singles)):
             return None
         ratios = [many // few for few, many in zip(local, whole, strict=True)]
+        return self._guessed(arrays, axes, singles, ratios)
+
+    def _guessed(self, arrays: list[Any], axes: tuple[str, ...], singles: list[Any], ratios: list[int]) -> State | None:
+        local = tuple(arrays[0].shape[len(axes) :])
         for dims, how in itertools.islice(guesses(axes, (), ratios, self.sizes), 200):
             if any(monoid != "sum" for monoid in how.values()):
                 continue
             state = self._tried(arrays, axes, singles, dims, tuple(how))
             if state is not None:
-                return checked(state, tuple(local), self.sizes)
+                return checked(state, local, self.sizes)
         return None
+
+    def _unlike(self, held: list[Number]) -> tuple[list[Any], tuple[str, ...]]:
+        """Without the axes along which all devices hold the same; and the axes that are left."""
+        axes = tuple(axis for axis in self.sizes if any(axis in one.axes for one in held))
+        arrays = [_aligned(one, axes, self.sizes) for one in held]
+        for axis in axes:
+            at = axes.index(axis)
+            if all(np.array_equal(np.broadcast_to(np.take(a, [0], axis=at), a.shape), a) for a in arrays):
+                arrays = [np.take(a, 0, axis=at) for a in arrays]
+                axes = tuple(one for one in axes if one != axis)
+        return arrays, axes
 
     def _tried(
         self,
