@@ -199,7 +199,7 @@ class _Propagation:
             operands = [self._exact_operand(operand, many, facts, region) for operand in step.operands]
             region.run(step, operands)
             found = [self._exact_fact(name, region) for name in step.results]
-        except (NotExact, Unknown):
+        except (NotExact, Unknown, ValueError, IndexError, OverflowError):
             return False
         related = [name for name, fact in zip(step.results, found, strict=True) if fact.state is not None]
         for name, fact in zip(step.results, found, strict=True):

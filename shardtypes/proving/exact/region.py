@@ -61,6 +61,8 @@ class Region:
         if any(monoid != "sum" for _, monoid in state.parts) and not state.zero:
             raise NotExact("a partial result that is no sum")
         wholes = self.whole(partner, state)
+        if any(tuple(_shape_of(one)) != tuple(state.whole) for one in wholes):
+            raise NotExact("one device has another shape")
         # Parts are drawn for the value: two values of one relation are the same only if nothing is left open by it.
         self.devices[name] = [
             self._on_devices(seed, name, state, exact(whole).array, local)
@@ -258,6 +260,10 @@ class Region:
             factor = math.prod(Fraction(size) ** power for size, power in zip(self.sizes.values(), powers, strict=True))
             if factor != 1:
                 yield Fraction(factor)
+
+
+def _shape_of(held: Number) -> tuple[int, ...]:
+    return tuple(held.array.shape) if isinstance(held.array, Residues) else tuple(np.shape(held.array))
 
 
 def _each(one: Residues, shape: tuple[int, ...]) -> Residues:
