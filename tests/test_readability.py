@@ -47,6 +47,7 @@ DENSITIES: dict[str, float] = {
     "shardtypes/lang": 6.8,
     "shardtypes/laws": 7.4,
     "shardtypes/proving": 7.5,
+    "shardtypes/proving/exact": 8.65,
     "shardtypes/proving/rules": 7.65,
     "shardtypes/semantics": 6.95,
     "shardtypes/semantics/lowerings": 7.2,

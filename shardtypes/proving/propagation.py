@@ -80,6 +80,9 @@ class _Fact:
     partner: Operand | None
 
 
+_NOTHING = _Fact(None, None)
+
+
 @dataclass(frozen=True)
 class _Kept:
     """What devices put together and may take apart again just so: each has its own back. ``one`` is what one device
@@ -182,31 +185,31 @@ class _Propagation:
             if any(state is None for state in states):
                 self._in_exact(step, many, facts)
         for name, state, partner in zip(step.results, states, partners, strict=True):
-            found = facts.get(name)
-            if state is not None or found is None or found.state is None:
+            if state is not None or facts.get(name, _NOTHING).state is None:
                 facts[name] = _Fact(state, partner)
                 self._claim(name, facts[name])
 
     def _in_exact(self, step: Step, many: Program, facts: dict[Name, _Fact]) -> bool:
         """In exact arithmetic, an operation that no rule covers: whether all its results have a relation again."""
         region = self.regions[-1]
-        own = all(name in self.computed or name in self.kept or name in self.mapped for name in step.results)
+        own = set(step.results) <= self.computed.keys() | self.kept.keys() | self.mapped.keys()
         if own or not step.manual or step.params.get("unreduced") or set(step.axes) & self.mapped_axes:
             return False
         try:
             operands = [self._exact_operand(operand, many, facts, region) for operand in step.operands]
             region.run(step, operands)
             found = [self._exact_fact(name, region) for name in step.results]
-        except (NotExact, Unknown):
+        except (NotExact, Unknown, ValueError, IndexError, OverflowError):
             return False
+        related = [name for name, fact in zip(step.results, found, strict=True) if fact.state is not None]
         for name, fact in zip(step.results, found, strict=True):
             facts[name] = fact
             self._claim(name, fact)
-            if fact.state is not None:
-                self.identities = True
-                rests = region.rests.pop(name)
-                self.ends = [end for end in self.ends if end[0] not in rests]
-        return all(fact.state is not None for fact in found)
+        for name in related:
+            self.identities = True
+            rests = region.rests.pop(name)
+            self.ends = [end for end in self.ends if end[0] not in rests]
+        return len(related) == len(found)
 
     def _exact_operand(self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region) -> list[Number]:
         """What an operand is on devices. Raises ``NotExact``."""
@@ -225,15 +228,15 @@ class _Propagation:
     def _may_be_any(self, name: Name, many: Program, facts: dict[Name, _Fact]) -> bool:
         """Whether a value can be any numbers that are related as is known: not a part, of which the same one may be
         used elsewhere, nor an index or a mask, of which more is known than its relation."""
-        fact = facts.get(name)
-        if fact is None or fact.state is None or fact.state.parts:
+        state = facts.get(name, _NOTHING).state
+        if state is None or state.parts:
             return False
         return bool(jnp.issubdtype(many.types[name].dtype, jnp.inexact))
 
     def _take(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
         """Anything that is related as is known."""
-        fact = facts.get(name)
-        if fact is None or fact.state is None or fact.partner is None:
+        fact = facts.get(name, _NOTHING)
+        if fact.state is None or fact.partner is None:
             raise NotExact("nothing is known of an operand")
         region.known(name, fact.state, fact.partner, _shape(name, many))
 

@@ -92,6 +92,29 @@ def embedding(table: Any, ids: Any) -> Any:
     return lax.psum(jnp.where(inside[..., None], table[jnp.where(inside, local, 0)], 0.0), "t")
 
 
+@mapped((P("t"), P("d")), P("d"))
+def clipped_embedding(table: Any, ids: Any) -> Any:
+    """Indices are clipped to the rows of the device, of which there are more on one."""
+    local = ids - lax.axis_index("t") * table.shape[0]
+    inside = (local >= 0) & (local < table.shape[0])
+    safe = jnp.minimum(jnp.maximum(local, 0), table.shape[0] - 1)
+    return lax.psum(jnp.where(inside[..., None], table[safe], 0.0), "t")
+
+
+@mapped((P("d"),), P())
+def histogram(x: Any) -> Any:
+    """What is added is the same number for each row."""
+    bins = jnp.clip((x * 2.0 + 4.0).astype(jnp.int32), 0, 7)
+    return lax.psum(jnp.zeros(8).at[bins].add(1.0), "d")
+
+
+@mapped((P("d"), P("d")), P())
+def solved(x: Any, y: Any) -> Any:
+    """A linear system, which JAX keeps as an operation with programs of its own."""
+    moments = lax.psum(x.T @ x, "d") + jnp.eye(x.shape[1])
+    return jnp.linalg.solve(moments, lax.psum(x.T @ y, "d"))
+
+
 @mapped((P(None, None, "t"), P("d")), P("d"))
 def layers(stack: Any, x: Any) -> Any:
     @jax.checkpoint
@@ -157,6 +180,9 @@ RIGHT = {
     "normalised_by_own": Case(normalised_by_own, (X, B)),
     "softmax": Case(softmax, (X,)),
     "embedding": Case(embedding, (array(32, 4), array(8, 3, dtype="int32"))),
+    "clipped_embedding": Case(clipped_embedding, (array(32, 4), array(8, 3, dtype="int32"))),
+    "histogram": Case(histogram, (B,)),
+    "solved": Case(solved, (array(8, 4), array(8, 3))),
     "layers": Case(layers, (array(3, 16, 32), X)),
     "exchanged": Case(exchanged, (array(4, 8, 8),)),
     "reads_its_mesh": Case(reads_its_mesh, (B,)),

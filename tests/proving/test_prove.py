@@ -216,9 +216,27 @@ def test_what_cannot_be_told_says_where_knowledge_ends() -> None:
         there = lax.ppermute(x, "t", [(i, (i + 1) % n) for i in range(n)])
         return lax.ppermute(there, "t", [((i + 1) % n, i) for i in range(n)])
 
-    found = prove(ring, array(8))
+    assert prove(ring, array(8)).ok
+
+    @partial(jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P(), check_vma=False)
+    def best(x: Any) -> Any:
+        return lax.top_k(lax.all_gather(lax.top_k(x, 2)[0], "t", axis=0, tiled=True), 2)[0]
+
+    found = prove(best, array(32))
     assert found.ok is None and found.agrees and found.culprit is not None
-    assert "devices exchange their shards" in found.culprit.what
+    assert "the largest along a sharded dimension" in found.culprit.what
+
+
+def test_a_mesh_of_devices_may_be_in_force() -> None:
+    @typed_shard_map
+    def total(x: f32["B/d M/t"]) -> f32["B/d"]:
+        return lax.psum(x.sum(1), "t")
+
+    sizes = dict.fromkeys(SIZES, 1)
+    alone = jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    with jax.set_mesh(alone):
+        found = prove(total, array(8, 16))
+    assert found.ok and found.sizes == sizes
 
 
 def test_a_verdict_is_no_bool() -> None:

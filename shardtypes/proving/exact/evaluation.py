@@ -10,7 +10,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
@@ -97,7 +97,7 @@ class Exactly:
             raise NotExact("a loop without rounds")
         stacked: list[list[Number]] = []
         for number in reversed(range(length)) if params["reverse"] else range(length):
-            row = [_each(held, lambda array, at, n=number: np.take(array, n, axis=at)) for held in rows]
+            row = [_each(held, partial(_taken, number)) for held in rows]
             results = self.program(body, [*consts, *carry, *row])
             carry = results[:carried]
             stacked.append(results[carried:])
@@ -183,6 +183,10 @@ def _each(held: Number, function: Callable[[Any, int], Any]) -> Number:
         q = held.array.q
         return Held(Residues(function(held.array.p, at), None if q is None else function(q, at)), held.axes)
     return Held(function(held.array, at), held.axes)
+
+
+def _taken(number: int, array: Any, at: int) -> Any:
+    return np.take(array, number, axis=at)
 
 
 def _stacked(seen: list[Number], step: Step) -> Number:

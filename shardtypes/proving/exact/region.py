@@ -61,6 +61,8 @@ class Region:
         if any(monoid != "sum" for _, monoid in state.parts) and not state.zero:
             raise NotExact("a partial result that is no sum")
         wholes = self.whole(partner, state)
+        if any(tuple(_shape_of(one)) != tuple(state.whole) for one in wholes):
+            raise NotExact("one device has another shape")
         # Parts are drawn for the value: two values of one relation are the same only if nothing is left open by it.
         self.devices[name] = [
             self._on_devices(seed, name, state, exact(whole).array, local)
@@ -110,7 +112,7 @@ class Region:
         uniform = state.uniform if state is not None else frozenset()
         small = tuple(1 if dim in uniform else size for dim, size in enumerate(shape))
         drawn = [field.fresh(small, seed, (0, name)) for seed in range(DRAWS)]
-        return [Held(Residues(np.broadcast_to(one.p, shape), np.broadcast_to(one.q, shape))) for one in drawn]
+        return [Held(_each(one, shape)) for one in drawn]
 
     def _made(self, name: Name) -> None:
         """Compute a value of one device from those that are known; what nothing makes is anything."""
@@ -200,13 +202,7 @@ class Region:
     def observed(self, name: Name, partner: Operand) -> State | None:
         """How a value on devices is related to one of one device; None if no relation holds. Raises ``NotExact``."""
         held, wholes = [exact(one) for one in self.devices[name]], [exact(one) for one in self.whole(partner)]
-        axes = tuple(axis for axis in self.sizes if any(axis in one.axes for one in held))
-        arrays = [_aligned(one, axes, self.sizes) for one in held]
-        for axis in axes:
-            at = axes.index(axis)
-            if all(np.array_equal(np.broadcast_to(np.take(a, [0], axis=at), a.shape), a) for a in arrays):
-                arrays = [np.take(a, 0, axis=at) for a in arrays]
-                axes = tuple(one for one in axes if one != axis)
+        arrays, axes = self._unlike(held)
         singles = [one.array.p for one in wholes]
         local, whole = arrays[0].shape[len(axes) :], singles[0].shape
         if len(local) != len(whole) or not math.prod(whole) or not math.prod(local):
@@ -216,13 +212,28 @@ class Region:
         if not any(map(np.any, arrays)) and not any(map(np.any, singles)):
             return None
         ratios = [many // few for few, many in zip(local, whole, strict=True)]
+        return self._guessed(arrays, axes, singles, ratios)
+
+    def _guessed(self, arrays: list[Any], axes: tuple[str, ...], singles: list[Any], ratios: list[int]) -> State | None:
+        local = tuple(arrays[0].shape[len(axes) :])
         for dims, how in itertools.islice(guesses(axes, (), ratios, self.sizes), 200):
             if any(monoid != "sum" for monoid in how.values()):
                 continue
             state = self._tried(arrays, axes, singles, dims, tuple(how))
             if state is not None:
-                return checked(state, tuple(local), self.sizes)
+                return checked(state, local, self.sizes)
         return None
+
+    def _unlike(self, held: list[Number]) -> tuple[list[Any], tuple[str, ...]]:
+        """Without the axes along which all devices hold the same; and the axes that are left."""
+        axes = tuple(axis for axis in self.sizes if any(axis in one.axes for one in held))
+        arrays = [_aligned(one, axes, self.sizes) for one in held]
+        for axis in axes:
+            at = axes.index(axis)
+            if all(np.array_equal(np.broadcast_to(np.take(a, [0], axis=at), a.shape), a) for a in arrays):
+                arrays = [np.take(a, 0, axis=at) for a in arrays]
+                axes = tuple(one for one in axes if one != axis)
+        return arrays, axes
 
     def _tried(
         self,
@@ -249,6 +260,15 @@ class Region:
             factor = math.prod(Fraction(size) ** power for size, power in zip(self.sizes.values(), powers, strict=True))
             if factor != 1:
                 yield Fraction(factor)
+
+
+def _shape_of(held: Number) -> tuple[int, ...]:
+    return tuple(held.array.shape) if isinstance(held.array, Residues) else tuple(np.shape(held.array))
+
+
+def _each(one: Residues, shape: tuple[int, ...]) -> Residues:
+    """The same along dimensions of size one."""
+    return Residues(np.broadcast_to(one.p, shape), None if one.q is None else np.broadcast_to(one.q, shape))
 
 
 def _aligned(held: Number, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Any:

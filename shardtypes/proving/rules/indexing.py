@@ -130,8 +130,6 @@ def _scatter_add(case: Case) -> list[State]:
     refuse(indices.dims[-1] or updates.over & indices.axes, "a partial result beside sharded indices")
     sharded = {axis for axes in dims for axis in axes}
     refuse(sharded & set(parts), "one axis in two places")
-    if updates.zero:
-        parts = {}
     found = tuple(sorted(parts.items()))
     if updates.zero:
         refuse(any(mine != his for mine, his in zip(dims, state.dims, strict=True)), "operands are sharded differently")
@@ -148,8 +146,7 @@ def _beside(case: Case, updates: State, indices: State) -> State:
     numbers = case.params["dimension_numbers"]
     rows = [dim for dim in range(updates.rank) if dim not in numbers.update_window_dims]
     for number, dim in enumerate(rows):
-        if dim in updates.uniform and not updates.dims[dim] and indices.dims[number]:
-            updates = adopted(updates, dim, indices.dims[number], case.shapes[2], case.sizes)
+        updates = adopted(updates, dim, indices.dims[number], case.shapes[2], case.sizes)
     return updates
 
 
