@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
@@ -74,7 +75,7 @@ def _lowered(context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...
         report(replicated_hlo_sharding)
         return []
     context.module_context.add_keepalive(report)
-    hlo.CustomCallOp(
+    asked = hlo.CustomCallOp(
         [value.type],
         [value],
         call_target_name=ir.StringAttr.get("InspectSharding"),
@@ -83,6 +84,9 @@ def _lowered(context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...
         called_computations=ir.ArrayAttr.get([]),
         backend_config=ir.StringAttr.get(xla_client.encode_inspect_sharding_callback(report)),
     )
+    # The persistent compilation cache tells programs apart by the address of ``report``, which another one has had
+    # before it or in another process: what is read from the cache answers nothing.
+    asked.attributes["shardtypes.question"] = ir.StringAttr.get(uuid4().hex)
     return []
 
 

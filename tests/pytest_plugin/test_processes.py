@@ -150,12 +150,10 @@ def test_nothing_is_left_when_the_first_process_ends(
     environ["TMPDIR"] = str(temporary)
     command = [*COMMAND, "--shardtypes-processes=2", "-p", "no:cacheprovider"]
 
-    def heed_interrupts() -> None:  # which a shell has what it runs in the background ignore
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    with subprocess.Popen(
-        command, env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL, preexec_fn=heed_interrupts
-    ) as parent:
+    # What a shell runs in the background ignores interrupts, and so would the processes that it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(command, env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL) as parent:
+        signal.signal(signal.SIGINT, before)
         until(lambda: len(list(started.iterdir())) == 2, parent)
         ranks = [entry.name for entry in started.iterdir()]
         assert list(temporary.glob("shardtypes-*"))

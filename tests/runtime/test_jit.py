@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -169,3 +172,42 @@ def test_half_of_an_axis_is_compared_by_what_the_devices_hold(legacy: bool) -> N
         jax.jit(lambda x: split(micro_batches(x, 1)))(x)
     finally:
         in_force.__exit__(None, None, None)
+
+
+CACHED = """
+import sys
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import shardtypes as st
+
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+x = jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("t", "d")))
+reported = 0
+for _ in range(30):
+
+    @st.typechecked
+    def double(x: st.f32["B/d M"]):
+        return x * 2
+
+    with jax.set_mesh(mesh):
+        try:
+            jax.jit(lambda x: double(x))(x)
+        except st.ShardingError:
+            reported += 1
+    jax.clear_caches()
+print(reported)
+"""
+
+
+def test_programs_in_the_persistent_cache_are_checked(tmp_path: Path) -> None:
+    """The same program is in the cache from the second time on."""
+    command = [sys.executable, "-c", CACHED, str(tmp_path)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    assert output == "30\n"
