@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -144,6 +145,10 @@ def test_parts_of_one_sum_are_not_taken_for_equal() -> None:
     assert not verdict(difference, array(4, 8), array(8, 4), specs=(P(None, "t"), P("t")), out=P())
 
 
+def _slope_of_tanh(x: Any) -> Any:
+    return jax.grad(lambda x: jnp.tanh(x).sum())(x)
+
+
 _OTHERS: dict[str, tuple[Any, Any]] = {
     "abs": (jnp.abs, lambda x: x),
     "maximum": (lambda x: jnp.maximum(x, -x), lambda x: -jnp.maximum(-x, x)),
@@ -151,6 +156,10 @@ _OTHERS: dict[str, tuple[Any, Any]] = {
     "truncated": (lambda x: x.astype(jnp.int32).astype(jnp.float32), lambda x: x),
     "above": (lambda x: (x > 0).astype(jnp.float32), lambda x: (x > 1).astype(jnp.float32)),
     "exp": (jnp.exp, lambda x: jnp.exp(-x)),
+    "cbrt": (jnp.cbrt, jnp.sqrt),
+    "exp2": (jnp.exp2, jnp.exp),
+    "log2": (jnp.log2, jnp.log),
+    "tanh's derivative": (_slope_of_tanh, lambda x: 1 - x * x),
     "largest": (lambda x: jnp.max(x, -1), lambda x: jnp.min(x, -1)),
     "sorted": (lambda x: jnp.sort(x, -1), lambda x: x),
     "narrow": (lambda x: (x * 0 + 300).astype(jnp.int32).astype(jnp.uint8).astype(jnp.float32), lambda x: x * 0 + 300),

@@ -391,6 +391,11 @@ def _square(site: _Site, operands: list[Number]) -> list[Number]:
     return [Held(field.times(operands[0].array, operands[0].array), operands[0].axes)]
 
 
+def _one_minus_square(site: _Site, operands: list[Number]) -> list[Number]:
+    (square,) = _square(site, operands)
+    return [Held(field.one_minus(square.array), square.axes)]
+
+
 def _converted(site: _Site, operands: list[Number]) -> list[Number]:
     """Floats and whole numbers are what they are; of a float, the whole part is opaque."""
     (held,) = operands
@@ -587,7 +592,8 @@ _RULES: dict[str, _Rule] = {
     "exp": _exponential,
     "integer_pow": _power,
     "square": _square,
+    "one_minus_square": _one_minus_square,
     "convert_element_type": _converted,
     "select_n": _selected,
-    **dict.fromkeys(("bitcast_convert_type", "erf_inv", "expm1", "log1p", "logistic"), _opaque),
+    **dict.fromkeys("bitcast_convert_type cbrt erf_inv exp2 expm1 log1p log2 logistic".split(), _opaque),
 }

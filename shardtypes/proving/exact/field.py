@@ -85,6 +85,10 @@ def times(a: Residues, b: Residues) -> Residues:
     return Residues(a.p * b.p % P, None if a.q is None or b.q is None else a.q * b.q % Q)
 
 
+def one_minus(a: Residues) -> Residues:
+    return Residues((1 - a.p) % P, None if a.q is None else (1 - a.q) % Q)
+
+
 def scaled(a: Residues, factor: Fraction) -> Residues:
     by_p, by_q = scalar(factor)
     return Residues(a.p * by_p % P, None if a.q is None else a.q * by_q % Q)
