@@ -354,12 +354,14 @@ _PREFIXES = (
     ("jax._src", "jax"),
     ("flax.linen.initializers", "jax.nn.initializers"),
     ("flax.nnx.initializers", "jax.nn.initializers"),
+    ("flax.linen.tanh", "jax.numpy.tanh"),
+    ("flax.nnx.tanh", "jax.numpy.tanh"),
     *(
         (f"flax.{part}.{name}", f"jax.nn.{name}")
         for part in ("linen", "nnx")
         for name in (
-            "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax one_hot"
-            " relu relu6 selu sigmoid silu soft_sign softmax softplus standardize swish"
+            "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax logsumexp"
+            " one_hot relu relu6 selu sigmoid silu soft_sign softmax softplus standardize swish"
         ).split()
     ),
 )

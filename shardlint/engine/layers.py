@@ -1,11 +1,13 @@
-"""Layers of flax and equinox whose result follows from their arguments: ``Dense``, ``Linear``, ``Embed``, norms."""
+"""Layers of flax, haiku and equinox whose result follows from their arguments: dense ones, convolutions, attention."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint.engine.frames import Frame
+from shardlint.engine.plain import operand
 from shardlint.ops.arrays import sizes_argument
 from shardlint.ops.registry import static_int
 from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Unknown, Value, WrappedValue
@@ -19,38 +21,68 @@ if TYPE_CHECKING:
 @frozen
 class _Layer:
     """``kind`` says what the layer does; ``names`` are the parameters of its constructor, ``into`` and ``out`` those
-    of them that give the size of the last dimension before and after. A ``single`` layer takes one example."""
+    of them that give the size of the last dimension before and after. A ``single`` layer takes one example; of
+    ``spatial`` dimensions it takes this many."""
 
     kind: str
     names: tuple[str, ...] = ()
     into: str = ""
     out: str = ""
     single: bool = False
+    spatial: int = 0
 
 
-_POOLS = frozenset(f"flax.linen.{name}" for name in ("avg_pool", "max_pool", "min_pool"))
+_POOLS = frozenset(f"{library}.{name}_pool" for library in ("flax.linen", "flax.nnx") for name in ("avg", "max", "min"))
+_MASKS = {"flax.linen.make_attention_mask": 2, "flax.linen.attention.make_attention_mask": 2}
+_MASKS |= {"flax.linen.make_causal_mask": 1, "flax.linen.attention.make_causal_mask": 1}
+_MASKS |= {"flax.nnx.make_attention_mask": 2, "flax.nnx.make_causal_mask": 1}
 _SAME = _Layer("same")
 _ONE = ("in_features", "out_features", "use_bias")
+_HEADS = ("num_heads", "in_features", "qkv_features", "out_features")
+_CHANNELS = ("in_channels", "out_channels", "kernel_size")
 LAYERS = {
     "flax.linen.Dense": _Layer("last", ("features",), "", "features"),
     "flax.linen.Embed": _Layer("embed", ("num_embeddings", "features"), "", "features"),
     "flax.linen.Conv": _Layer("conv", ("features", "kernel_size"), "", "features"),
     "flax.linen.ConvTranspose": _Layer("conv", ("features", "kernel_size"), "", "features"),
-    **{f"flax.linen.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout".split()},
+    "flax.linen.ConvLocal": _Layer("conv", ("features", "kernel_size"), "", "features"),
+    **dict.fromkeys(
+        [f"flax.linen.{name}" for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout PReLU".split()],
+        _SAME,
+    ),
     "flax.linen.DenseGeneral": _Layer("general", ("features", "axis"), "", "features"),
+    **dict.fromkeys(
+        [f"flax.linen.{name}" for name in "MultiHeadDotProductAttention MultiHeadAttention SelfAttention".split()],
+        _Layer("attention", ("num_heads",), "", "out_features"),
+    ),
     "haiku.Linear": _Layer("last", ("output_size",), "", "output_size"),
     "haiku.nets.MLP": _Layer("last", ("output_sizes",), "", "output_sizes"),
     "haiku.Embed": _Layer("embed", ("vocab_size", "embed_dim"), "", "embed_dim"),
+    **{f"haiku.Conv{n}D": _Layer("conv", ("output_channels",), "", "output_channels") for n in (1, 2, 3)},
     **{f"haiku.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm".split()},
     "flax.nnx.Linear": _Layer("last", ("in_features", "out_features"), "in_features", "out_features"),
     "flax.nnx.Embed": _Layer("embed", ("num_embeddings", "features"), "", "features"),
     "flax.nnx.Conv": _Layer("conv", ("in_features", "out_features"), "in_features", "out_features"),
-    **{f"flax.nnx.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm Dropout".split()},
+    "flax.nnx.ConvTranspose": _Layer("conv", ("in_features", "out_features"), "in_features", "out_features"),
+    "flax.nnx.LinearGeneral": _Layer("general", ("in_features", "out_features"), "", "out_features"),
+    "flax.nnx.MultiHeadAttention": _Layer("attention", _HEADS, "in_features", "out_features"),
+    **{f"flax.nnx.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout".split()},
     "equinox.nn.Linear": _Layer("last", _ONE, "in_features", "out_features", True),
     "equinox.nn.MLP": _Layer("last", ("in_size", "out_size"), "in_size", "out_size", True),
     "equinox.nn.Embedding": _Layer("embed", ("num_embeddings", "embedding_size"), "", "embedding_size", True),
     "equinox.nn.GRUCell": _Layer("cell", ("input_size", "hidden_size"), "input_size", "hidden_size", True),
-    **{f"equinox.nn.{name}": _SAME for name in "LayerNorm RMSNorm GroupNorm Dropout Identity".split()},
+    "equinox.nn.MultiheadAttention": _Layer("queries", ("num_heads", "query_size"), "query_size", "output_size", True),
+    **{
+        f"equinox.nn.{name}{n}d": _Layer("channels", _CHANNELS, "in_channels", "out_channels", True, n)
+        for name in ("Conv", "ConvTranspose")
+        for n in (1, 2, 3)
+    },
+    **{
+        f"equinox.nn.{name}{n}d": _Layer("pool", (), "", "", True, n)
+        for name in ("AvgPool", "MaxPool", "AdaptiveAvgPool", "AdaptiveMaxPool")
+        for n in (1, 2, 3)
+    },
+    **{f"equinox.nn.{name}": _SAME for name in "LayerNorm RMSNorm GroupNorm Dropout Identity PReLU".split()},
 }
 
 
@@ -58,6 +90,8 @@ def make(qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | 
     """The layer that a constructor makes, or what one of the functions beside them gives; None for any other."""
     if qualname in _POOLS:
         return _pooled({**dict(zip(("inputs", "window_shape"), args, strict=False)), **kwargs})
+    if qualname in _MASKS:
+        return _mask(args[: _MASKS[qualname]])
     if qualname == "haiku.get_parameter":
         sizes = sizes_argument({**dict(zip(("name", "shape"), args, strict=False)), **kwargs}.get("shape", Unknown()))
         return ArrayValue(None if sizes is None else tuple(map(Dimension, sizes)))
@@ -73,50 +107,129 @@ def call(
 ) -> Value:
     """The result of applying a layer to its first argument; an argument of another width is reported."""
     layer, options = LAYERS[made.kind], dict(made.options)
-    value = args[0] if args else Unknown("no argument")
+    value = operand(args[0]) if args else Unknown("no argument")
     if not isinstance(value, ArrayValue):
-        return Unknown(f"what {made.kind} is applied to is not known")
-    if layer.kind == "same":
-        return value if value.dtype == "float32" else replace(value, dtype=None, weak=False)
-    out, dims = Dimension(_size(options.get(layer.out))), value.dims
-    if layer.kind == "cell":
-        return ArrayValue((out,), None)
-    if dims is None:
-        return ArrayValue(None)
-    name = made.kind.rpartition(".")[2]
+        if it.view is not None:  # nothing tells how it lies there
+            return Unknown(f"what {made.kind} is applied to is not known")
+        value = ArrayValue(None)
+    wrong = _other_width(frame, layer, options, value.dims)
+    if wrong is not None:
+        assert value.dims is not None
+        wanted, verdict = wrong
+        name = made.kind.rpartition(".")[2]
+        message = (
+            f"{name} takes {wanted} input features, but the argument is {format_shape([d.size for d in value.dims])!r}"
+        )
+        it.report(frame, "ST202", places[0] if places else at, message, verdict.witness)
+        return Unknown("an error was reported here")
+    return _RULES[layer.kind](layer, options, value)
+
+
+def _other_width(
+    frame: Frame, layer: _Layer, options: dict[str, Value], dims: tuple[Dimension, ...] | None
+) -> tuple[Size, Different] | None:
+    """The width that a layer takes, if that of its argument certainly is another."""
     wanted = _size(options.get(layer.into))
-    if layer.kind == "embed":
-        return ArrayValue((*dims, out), None) if not (layer.single and dims) else ArrayValue(None)
-    if layer.single and (layer.into and options.get(layer.into) == Literal("scalar")):
-        return ArrayValue(None)
-    if not dims:
-        return ArrayValue(None)
-    last = dims[-1].size
-    if wanted is not None and last is not None and (not layer.single or len(dims) == 1):
-        verdict = compare(wanted, last, frame.facts)
-        if isinstance(verdict, Different):
-            shape = format_shape([d.size for d in dims])
-            message = f"{name} takes {wanted} input features, but the argument is {shape!r}"
-            it.report(frame, "ST202", places[0] if places else at, message, verdict.witness)
-            return Unknown("an error was reported here")
-    if layer.kind == "general":
-        return _general(dims, options)
-    if layer.kind == "conv":
-        return ArrayValue((*(Dimension(None) for _ in dims[:-1]), out), None)
+    if wanted is None or not dims or layer.kind not in ("last", "conv"):
+        return None
     if layer.single and len(dims) != 1:
+        return None
+    last = dims[-1].size
+    verdict = None if last is None else compare(wanted, last, frame.facts)
+    return (wanted, verdict) if isinstance(verdict, Different) else None
+
+
+# --- what layers give: from the layer, the arguments of its constructor, and what it is applied to -------------------
+
+_Rule: TypeAlias = Callable[[_Layer, "dict[str, Value]", ArrayValue], ArrayValue]
+
+
+def _same(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    return value if value.dtype == "float32" else replace(value, dtype=None, weak=False)
+
+
+def _last(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    """The last dimension becomes another."""
+    if not value.dims:
+        return ArrayValue(None)
+    if layer.single and (len(value.dims) != 1 or options.get(layer.into) == Literal("scalar")):
         return ArrayValue(None)  # a matrix product that may fit by chance
-    return ArrayValue((*dims[:-1], out), None)
+    return ArrayValue((*value.dims[:-1], _out(layer, options)), None)
 
 
-def _general(dims: tuple[Dimension, ...], options: dict[str, Value]) -> ArrayValue:
+def _embedded(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    """There is one dimension more."""
+    if value.dims is None or (layer.single and value.dims):
+        return ArrayValue(None)
+    return ArrayValue((*value.dims, _out(layer, options)), None)
+
+
+def _convolved(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    """``(…, height, width, channels)``: any number of dimensions before the channels."""
+    if not value.dims:
+        return ArrayValue(None)
+    return ArrayValue((*(Dimension(None) for _ in value.dims[:-1]), _out(layer, options)), None)
+
+
+def _channels_first(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    """``(channels, height, width)``, and nothing else."""
+    return ArrayValue((_out(layer, options), *[Dimension(None)] * layer.spatial), None)
+
+
+def _pooled_first(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    """The same channels."""
+    channels = value.dims[0] if value.dims else Dimension(None)
+    return ArrayValue((channels, *[Dimension(None)] * layer.spatial), None)
+
+
+def _cell(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    return ArrayValue((_out(layer, options),), None)
+
+
+def _attended(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    """As the queries are, but for the last dimension where another size is given."""
+    if not value.dims:
+        return ArrayValue(None)
+    given = options.get(layer.out, Literal(None))
+    width = value.dims[-1] if given == Literal(None) else _out(layer, options)
+    return ArrayValue((*value.dims[:-1], width), None)
+
+
+def _queried(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+    """A row for each query."""
+    given = options.get(layer.out, Literal(None))
+    width = Dimension(_size(options.get(layer.into if given == Literal(None) else layer.out)))
+    return ArrayValue((value.dims[0] if value.dims else Dimension(None), width), None)
+
+
+def _general(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
     """``DenseGeneral``: ``features`` in the place of the last dimensions, which ``axis`` names."""
-    features = sizes_argument(options.get("features", Unknown()))
+    dims = value.dims
+    features = sizes_argument(options.get(layer.out, Unknown()))
     given = options.get("axis", IntValue(Size.const(-1)))
     axes = sorted(static_int(item) or 0 for item in (given.items if isinstance(given, SequenceValue) else (given,)))
-    last = axes == list(range(-len(axes), 0)) and len(axes) <= len(dims) and "batch_dims" not in options
-    if features is None or not last:
+    if dims is None or features is None or options.keys() & {"batch_dims", "batch_axis"}:
+        return ArrayValue(None)
+    if axes != list(range(-len(axes), 0)) or len(axes) > len(dims):
         return ArrayValue(None)
     return ArrayValue((*dims[: len(dims) - len(axes)], *map(Dimension, features)))
+
+
+_RULES: dict[str, _Rule] = {
+    "same": _same,
+    "last": _last,
+    "embed": _embedded,
+    "conv": _convolved,
+    "channels": _channels_first,
+    "pool": _pooled_first,
+    "cell": _cell,
+    "attention": _attended,
+    "queries": _queried,
+    "general": _general,
+}
+
+
+# --- functions beside the layers ---------------------------------------------------------------------------------
 
 
 def _pooled(given: dict[str, Value]) -> Value:
@@ -129,6 +242,21 @@ def _pooled(given: dict[str, Value]) -> Value:
         return Unknown("fewer dimensions than windows")
     front, channels = value.dims[: rank - count - 1], value.dims[-1]
     return ArrayValue((*front, *[Dimension(None)] * count, channels), value.dtype)
+
+
+def _mask(lengths: list[Value]) -> Value:
+    """``(…, 1, queries, keys)`` for inputs of ``(…, queries)`` and ``(…, keys)``."""
+    arrays = [value for value in lengths if isinstance(value, ArrayValue) and value.dims]
+    if not arrays or len(arrays) < len(lengths):
+        return Unknown("what is masked is not known")
+    first, last = arrays[0].dims, arrays[-1].dims
+    if first is None or last is None or len(first) != len(last):
+        return Unknown("what is masked is not known")
+    return ArrayValue((*first[:-1], Dimension(Size.const(1)), first[-1], last[-1]), None)
+
+
+def _out(layer: _Layer, options: dict[str, Value]) -> Dimension:
+    return Dimension(_size(options.get(layer.out)))
 
 
 def _size(value: Value | None) -> Size | None:

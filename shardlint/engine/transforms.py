@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import custom_rules, layers, sharding, training, tree_functions
+from shardlint.engine import custom_rules, layers, scanned_modules, sharding, training, tree_functions
 from shardlint.engine.custom_rules import CUSTOM
 from shardlint.engine.decorators import passes_on
 from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_linear
@@ -43,7 +43,7 @@ _TRANSPARENT = frozenset(
     builtins.staticmethod builtins.classmethod shardtypes.checked.typechecked flax.nnx.jit
     flax.linen.jit flax.linen.remat flax.nnx.remat flax.linen.checkpoint chex.assert_max_traces
     equinox.internal.noinline jax.custom_batching.custom_vmap typing.final
-    jax.experimental.custom_partitioning""".split()
+    jax.experimental.custom_partitioning kauldron.typing.typechecked kauldron.ktyping.typechecked""".split()
 )
 #: Those of them that trace the function.
 _TRACING = COMPILING | frozenset(
@@ -71,6 +71,8 @@ def make(
     if qualname == _WRAPS and module:
         return ExternalValue(_WRAPS)  # as a decorator it leaves the wrapper as it is
     if transparent(qualname):
+        if args and isinstance(args[0], ClassValue) and qualname.startswith("flax."):
+            return args[0]  # a module whose methods are transformed
         if args:
             unknown = Unknown("a transformation of something unknown")
             return _traced_by(it, args[0], qualname) if _callable(args[0]) else unknown
@@ -79,7 +81,7 @@ def make(
         return args[0]
     names = _PARAMETERS.get(qualname)
     if names is None:
-        return layers.make(qualname, args, kwargs)
+        return scanned_modules.make(qualname, args, kwargs) or layers.make(qualname, args, kwargs)
     if not args:
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()), origin)
     if not _callable(args[0]):
@@ -170,6 +172,8 @@ def call_wrapped(
     if func.kind in layers.LAYERS:
         result = manual_layers.applied(it, func, args, layers.call(it, frame, func, args, at, places))
         return layer_names.applied(it, frame, func, args, at, result)
+    if func.kind in (scanned_modules.SCAN, scanned_modules.LAYERS_OF):
+        return scanned_modules.call(func, args)
     if func.kind in CUSTOM:
         it.by_hand += not custom_rules.is_local(it, func)
         return call(it, frame, func.func, args, kwargs, at, places, operands)

@@ -86,6 +86,8 @@ def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
     operands = [as_array(left, ctx.x64), as_array(right, ctx.x64)]
     if operands[0] is None or operands[1] is None:
         _no_tuple_of_arrays(op, left, right)
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            return _of_unknown(op, ctx)
         return Unknown(f"operand of {op} is unknown")
     function = BINARY_FUNCTIONS[op]
     both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
@@ -95,6 +97,11 @@ def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
         if left.dtype is not None:  # an integer exponent keeps the dtype
             return _named(op, lambda: viewed(Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx), _integer_power))
     return _named(op, lambda: apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx))
+
+
+def _of_unknown(op: str, ctx: OpContext) -> Value:
+    """What an array gives with something unknown: an array, where nothing depends on how it lies on devices."""
+    return Unknown(f"operand of {op} is unknown") if ctx.view is not None else ArrayValue(None)
 
 
 def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
