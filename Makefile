@@ -7,7 +7,8 @@
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
 SECOND_BIN := .venv/second/bin
-WORKERS ?= 2
+# More than two cores have: many tests wait for processes.
+WORKERS ?= 3
 TESTS ?= tests
 CASES ?= 5000
 # Hundreds of tests start processes, and compiling would take most of the time that these take to start.

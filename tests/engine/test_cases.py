@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -29,18 +29,26 @@ def _lowered(source: bytes, name: str, path: str, package: bool) -> Module:
     return lower(source, name, path, package).module
 
 
-def found(root: Path, path: Path) -> Counter[tuple[int, str]]:
-    """(line, code) of every finding of one file among the files of its folder."""
+def project(root: Path) -> Project:
+    """All files of a folder."""
     modules = {}
     for other in sorted(root.rglob("*.py")):
         name = ".".join(other.relative_to(root).with_suffix("").parts)
         package = name.endswith("__init__")
         name = name.removesuffix(".__init__")
         modules[name] = _lowered(other.read_bytes(), name, str(other), package)
-    module = next(m for m in modules.values() if m.path == str(path))
+    return Project(modules)
+
+
+cases = cache(partial(project, CASES))
+
+
+def found(files: Project, path: Path) -> Counter[tuple[int, str]]:
+    """(line, code) of every finding of one file among others."""
+    module = next(m for m in files.modules.values() if m.path == str(path))
     positions = Positions(path.read_bytes(), str(path))
     on = {rule.code for rule in all_rules() if rule.default}
-    return Counter((positions.place(e.at).line, e.code) for e in analyze(Project(modules), module) if e.code in on)
+    return Counter((positions.place(e.at).line, e.code) for e in analyze(files, module) if e.code in on)
 
 
 def expected(path: Path) -> Counter[tuple[int, str]]:
@@ -63,7 +71,7 @@ def update(path: Path, actual: Counter[tuple[int, str]]) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("path", sorted(CASES.rglob("*.py")), ids=lambda p: str(p.relative_to(CASES)))
 def test_findings_match_the_comments(path: Path) -> None:
-    actual = found(CASES, path)
+    actual = found(cases(), path)
     if os.environ.get("SHARDLINT_UPDATE_CASES"):
         update(path, actual)
     assert actual == expected(path)
@@ -74,9 +82,9 @@ def test_a_missing_comment_is_noticed(tmp_path: Path) -> None:
     case.write_text(
         "import jax.numpy as jnp\nfrom shardtypes import f32\n\ndef f(x: f32['B M']):\n    return x.sum(2)\n"
     )
-    assert found(tmp_path, case) != expected(case)
-    update(case, found(tmp_path, case))
-    assert found(tmp_path, case) == expected(case) == Counter({(5, "ST208"): 1})
+    assert found(project(tmp_path), case) != expected(case)
+    update(case, found(project(tmp_path), case))
+    assert found(project(tmp_path), case) == expected(case) == Counter({(5, "ST208"): 1})
 
 
 def test_right_programs_carry_no_comment() -> None:

@@ -52,7 +52,7 @@ def made(steps: list[str], last: str, result: str) -> Callable[[Any], Any]:
 
 
 @pytest.mark.once
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)  # each is compiled for several sizes
 @given(
     some.lists(some.sampled_from(list(STEPS)), max_size=2), some.sampled_from(list(LAST)), some.sampled_from(RESULTS)
 )
