@@ -71,7 +71,6 @@ COMPLEXITIES: dict[str, float] = {
     "shardlint/engine/decorators.py:passes_on": 29,
     "shardlint/engine/expressions.py:evaluate": 31,
     "shardlint/engine/inline.py:in_place": 29,
-    "shardlint/engine/layers.py:call": 26,
     "shardlint/engine/lists.py:builtin": 30,
     "shardlint/engine/mapping.py:_stacked": 33,
     "shardlint/engine/narrowing.py:_is_of": 28,

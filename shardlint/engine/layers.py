@@ -39,13 +39,15 @@ _MASKS |= {"flax.nnx.make_attention_mask": 2, "flax.nnx.make_causal_mask": 1}
 _SAME = _Layer("same")
 _ONE = ("in_features", "out_features", "use_bias")
 _HEADS = ("num_heads", "in_features", "qkv_features", "out_features")
+_KERNEL = ("features", "kernel_size", "strides", "padding")
+_INTO_KERNEL = ("in_features", "out_features", "kernel_size", "strides", "padding")
 _CHANNELS = ("in_channels", "out_channels", "kernel_size")
 LAYERS = {
     "flax.linen.Dense": _Layer("last", ("features",), "", "features"),
     "flax.linen.Embed": _Layer("embed", ("num_embeddings", "features"), "", "features"),
-    "flax.linen.Conv": _Layer("conv", ("features", "kernel_size"), "", "features"),
-    "flax.linen.ConvTranspose": _Layer("conv", ("features", "kernel_size"), "", "features"),
-    "flax.linen.ConvLocal": _Layer("conv", ("features", "kernel_size"), "", "features"),
+    "flax.linen.Conv": _Layer("conv", _KERNEL, "", "features"),
+    "flax.linen.ConvTranspose": _Layer("conv", _KERNEL, "", "features"),
+    "flax.linen.ConvLocal": _Layer("conv", _KERNEL, "", "features"),
     **dict.fromkeys(
         [f"flax.linen.{name}" for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout PReLU".split()],
         _SAME,
@@ -58,12 +60,19 @@ LAYERS = {
     "haiku.Linear": _Layer("last", ("output_size",), "", "output_size"),
     "haiku.nets.MLP": _Layer("last", ("output_sizes",), "", "output_sizes"),
     "haiku.Embed": _Layer("embed", ("vocab_size", "embed_dim"), "", "embed_dim"),
-    **{f"haiku.Conv{n}D": _Layer("conv", ("output_channels",), "", "output_channels") for n in (1, 2, 3)},
+    **{
+        f"haiku.Conv{n}D": _Layer(
+            "conv", ("output_channels", "kernel_shape", "stride"), "", "output_channels", spatial=n
+        )
+        for n in (1, 2, 3)
+    },
     **{f"haiku.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm".split()},
     "flax.nnx.Linear": _Layer("last", ("in_features", "out_features"), "in_features", "out_features"),
     "flax.nnx.Embed": _Layer("embed", ("num_embeddings", "features"), "", "features"),
-    "flax.nnx.Conv": _Layer("conv", ("in_features", "out_features"), "in_features", "out_features"),
-    "flax.nnx.ConvTranspose": _Layer("conv", ("in_features", "out_features"), "in_features", "out_features"),
+    "flax.nnx.Conv": _Layer("conv", _INTO_KERNEL, "in_features", "out_features"),
+    "flax.nnx.ConvTranspose": _Layer(
+        "conv", ("in_features", "out_features", *_KERNEL[1:]), "in_features", "out_features"
+    ),
     "flax.nnx.LinearGeneral": _Layer("general", ("in_features", "out_features"), "", "out_features"),
     "flax.nnx.MultiHeadAttention": _Layer("attention", _HEADS, "in_features", "out_features"),
     **{f"flax.nnx.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout".split()},
@@ -165,10 +174,22 @@ def _embedded(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> Ar
 
 
 def _convolved(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
-    """``(…, height, width, channels)``: any number of dimensions before the channels."""
+    """``(…, height, width, channels)``: any number of dimensions before those that the kernel moves along."""
     if not value.dims:
         return ArrayValue(None)
-    return ArrayValue((*(Dimension(None) for _ in value.dims[:-1]), _out(layer, options)), None)
+    front = value.dims[:-1]
+    kernel = options.get("kernel_size")
+    spatial = len(kernel.items) if isinstance(kernel, SequenceValue) else layer.spatial
+    if not spatial or spatial > len(front):
+        return ArrayValue((*(Dimension(None) for _ in front), _out(layer, options)), None)
+    along = front[-spatial:] if _is_padded(layer, options) else [Dimension(None)] * spatial
+    return ArrayValue((*front[:-spatial], *along, _out(layer, options)), None)
+
+
+def _is_padded(layer: _Layer, options: dict[str, Value]) -> bool:
+    """Whether a convolution gives as many positions as it takes: flax pads by itself, and no steps are left out."""
+    padded = options.get("padding", Literal("SAME")) == Literal("SAME")
+    return padded and not layer.spatial and options.keys().isdisjoint({"strides", "input_dilation"})
 
 
 def _channels_first(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:

@@ -9,10 +9,10 @@ SCAN = "flax.linen.scan"
 LAYERS_OF = "flax.linen.scan.<layers>"
 
 
-def make(qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    """What scanning a class or a function gives; None for any other function."""
-    if qualname != SCAN or not args or not isinstance(args[0], (ClassValue, FunctionValue)):
-        return None
+def make(args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What scanning a class or a function gives."""
+    if not args or not isinstance(args[0], (ClassValue, FunctionValue)):
+        return Unknown("a transformation of something unknown")
     return WrappedValue(SCAN, args[0], tuple(kwargs.items()))
 
 

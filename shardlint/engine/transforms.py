@@ -81,7 +81,9 @@ def make(
         return args[0]
     names = _PARAMETERS.get(qualname)
     if names is None:
-        return scanned_modules.make(qualname, args, kwargs) or layers.make(qualname, args, kwargs)
+        if qualname == scanned_modules.SCAN:
+            return scanned_modules.make(args, kwargs)
+        return layers.make(qualname, args, kwargs)
     if not args:
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()), origin)
     if not _callable(args[0]):

@@ -1,12 +1,18 @@
-"""Layers of libraries that the test environments do not have."""
+"""Layers of libraries: what they give, held against the libraries where the test environments have them."""
 
 from __future__ import annotations
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import pytest
+from flax import linen as nn
+from flax import nnx
 
-from shardlint.engine import analyze
+from shardlint.engine import analyze, run
 from shardlint.lower import lower
 from shardlint.project import Project
+from shardlint.values import ArrayValue, Value
 
 HAIKU = """
 import haiku as hk
@@ -32,3 +38,123 @@ def f(x: f32['B 16'], ids: f32['B L'], y: f32['B N']):
 def test_haiku(result: str, codes: list[str]) -> None:
     module = lower(HAIKU.replace("RESULT", result).encode(), "example", "example.py").module
     assert [event.code for event in analyze(Project({"example": module}), module)] == codes
+
+
+# --- flax and equinox are there, and say what is right ----------------------------------------------------------------
+
+LINEN = {
+    "nn.Dense(7)": [(3,), (2, 5, 3)],
+    "nn.Conv(7, (3, 3))": [(2, 8, 8, 3), (4, 2, 8, 8, 3)],
+    "nn.Conv(7, (3, 3), strides=2)": [(2, 8, 8, 3)],
+    "nn.Conv(7, kernel_size=(3,), padding='VALID', strides=1)": [(2, 8, 3)],
+    "nn.ConvTranspose(7, (3,), strides=2)": [(2, 8, 3)],
+    "nn.DenseGeneral((4, 7))": [(2, 5, 3)],
+    "nn.DenseGeneral(7, axis=(-2, -1))": [(2, 5, 4, 3)],
+    "nn.LayerNorm()": [(2, 5, 3)],
+    "nn.PReLU()": [(2, 5, 3)],
+    "nn.MultiHeadDotProductAttention(2)": [(2, 5, 4), (3, 2, 5, 4)],
+    "nn.MultiHeadAttention(2, out_features=7)": [(2, 5, 4)],
+    "nn.SelfAttention(num_heads=2, qkv_features=6)": [(2, 5, 4)],
+}
+EQUINOX = {
+    "eqx.nn.Linear(3, 7, key=KEY)": [(3,)],
+    "eqx.nn.Conv2d(3, 7, 3, key=KEY)": [(3, 8, 8)],
+    "eqx.nn.ConvTranspose1d(3, 7, 3, key=KEY)": [(3, 8)],
+    "eqx.nn.MaxPool2d(2)": [(3, 8, 8)],
+    "eqx.nn.AdaptiveAvgPool1d(2)": [(3, 8)],
+    "eqx.nn.MLP(3, 7, 8, 2, key=KEY)": [(3,)],
+}
+NNX = {
+    "nnx.Linear(3, 7, rngs=nnx.Rngs(0))": [(2, 5, 3)],
+    "nnx.Conv(3, 7, (3, 3), rngs=nnx.Rngs(0))": [(2, 8, 8, 3)],
+    "nnx.LinearGeneral(3, (4, 7), rngs=nnx.Rngs(0))": [(2, 5, 3)],
+    "nnx.MultiHeadAttention(2, 4, out_features=7, decode=False, rngs=nnx.Rngs(0))": [(2, 5, 4)],
+    "nnx.BatchNorm(3, rngs=nnx.Rngs(0))": [(2, 5, 3)],
+}
+#: How many positions they give depends on more than their names.
+MOVING = frozenset(
+    [one for one in (*EQUINOX, *LINEN, *NNX) if "Pool" in one or "strides" in one or ("eqx" in one and "Conv" in one)]
+)
+PROGRAM = """
+import equinox as eqx, flax.linen as nn, jax, jax.numpy as jnp
+from flax import nnx
+
+KEY = jax.random.key(0)
+
+def f():
+    layer = LAYER
+    y = layer(jnp.ones(SHAPE))
+"""
+
+
+def inferred(source: str, name: str = "y") -> Value:
+    module = lower(source.encode(), "example", "example.py").module
+    return next(value for found, value in run(Project({"example": module}), module).it.seen.values() if found == name)
+
+
+def computed(layer: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    names = {"eqx": eqx, "nn": nn, "nnx": nnx, "KEY": jax.random.key(0)}
+    made = eval(layer, names)
+    x = jnp.ones(shape)
+    if isinstance(made, nn.Module):
+        return tuple(jax.eval_shape(lambda: made.init_with_output(jax.random.key(0), x)[0]).shape)
+    return tuple(made(x).shape)
+
+
+CASES = [(layer, shape) for table in (LINEN, EQUINOX, NNX) for layer, shapes in table.items() for shape in shapes]
+
+
+@pytest.mark.once
+@pytest.mark.filterwarnings("ignore:SelfAttention will be deprecated")
+@pytest.mark.parametrize(("layer", "shape"), CASES, ids=[f"{layer}-{shape}" for layer, shape in CASES])
+def test_layers_give_what_their_library_gives(layer: str, shape: tuple[int, ...]) -> None:
+    found = inferred(PROGRAM.replace("LAYER", layer).replace("SHAPE", str(shape)))
+    wanted = computed(layer, shape)
+    assert isinstance(found, ArrayValue) and found.dims is not None
+    sizes = [dim.size.constant if dim.size is not None else None for dim in found.dims]
+    assert len(sizes) == len(wanted)
+    assert all(size in (None, real) for size, real in zip(sizes, wanted, strict=True)), (sizes, wanted)
+    assert (None in sizes) == (layer in MOVING)
+
+
+SCANNED = """
+import flax.linen as nn, jax, jax.numpy as jnp
+
+class Block(nn.Module):
+    @nn.compact
+    def __call__(self, x, _):
+        x = x + nn.Dense(4)(nn.tanh(x))
+        return x, None
+
+class Stack(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        block = nn.remat(Block, prevent_cse=False)
+        split = {"params": True}
+        y, _ = nn.scan(block, variable_axes={"params": 0}, split_rngs=split, length=3)(name="blocks")(x, None)
+        z = nn.LayerNorm()(y)
+        return z
+
+def f():
+    out = Stack().apply({}, jnp.ones((2, 4)))
+"""
+
+
+def test_scanned_modules_give_what_they_carry() -> None:
+    found = inferred(SCANNED, "z")
+    assert isinstance(found, ArrayValue) and found.dims is not None
+    assert [dim.size.constant for dim in found.dims if dim.size is not None] == [2, 4]
+
+
+UNKNOWN = """
+import flax.linen as nn
+
+def f(x):
+    y = x + nn.Dense(4)(x)
+    return y.shape
+"""
+
+
+def test_what_a_layer_gives_is_an_array() -> None:
+    found = inferred(UNKNOWN)
+    assert isinstance(found, ArrayValue) and found.dims is None
