@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
-from shardlint.engine import builtin, callables, classes, lists, matching, mutation, optimizers, sharding, transforms
+from shardlint.engine import (
+    builtin,
+    callables,
+    classes,
+    lists,
+    matching,
+    mutation,
+    optimizers,
+    sharding,
+    transforms,
+)
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import bound_arguments, refined
 from shardlint.engine.expected_errors import is_expecting_call
@@ -269,6 +279,8 @@ def _of_arrays(
             return lists.joined(args[0], lambda many: it.apply(frame, qualname, [many, *rest], plain, at))
         ranked = outside.operands(it, qualname, [plain_of(a) for a in manual_operands.with_ranks(qualname, args)])
         result = it.apply(frame, qualname, ranked, plain, at)
+        if qualname in manual_operands.PATTERNS:
+            manual_operands.learn(frame, qualname, args, operands)
         if qualname in _KEEPING and args and isinstance(args[0], Unknown) and isinstance(result, ArrayValue):
             return replace(args[0], leaf=result)
         if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:

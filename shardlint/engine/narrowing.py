@@ -156,20 +156,28 @@ def _inherits(cls: ClassValue, other: ClassValue) -> bool:
 
 
 def expand_shape(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value, names: Sequence[str]) -> Value:
-    """The shape of something unknown that is taken apart into sizes: from here on it has that rank."""
-    count = len(names)
-    match expr:
-        case ir.Attr(obj=ir.Name(id=name), name="shape") if isinstance(value, Unknown) and 0 < count < _MAX_RANK:
-            known = frame.find(name)
-            sizes = tuple(it.named(one) if one.isidentifier() else it.fresh(name) for one in names)
-            if isinstance(known, ArrayValue) or (isinstance(known, Unknown) and _is_about_jax(it, frame.module)):
-                dims = tuple(Dimension(size) for size in sizes)
-                array = replace(known, dims=dims) if isinstance(known, ArrayValue) else ranked(known, dims)
-                frame.variables[name] = array
-                return SequenceValue(tuple(IntValue(size) for size in sizes))
-        case _:
-            pass
-    return value
+    """The shape of something unknown that is taken apart into sizes: from here on it has that rank, and these sizes."""
+    if not isinstance(expr, ir.Attr) or expr.name != "shape" or not isinstance(expr.obj, ir.Name):
+        return value
+    name = expr.obj.id
+    known = frame.find(name)
+    if not 0 < len(names) < _MAX_RANK:
+        return value
+    if isinstance(value, Unknown):
+        if not isinstance(known, ArrayValue) and not (isinstance(known, Unknown) and _is_about_jax(it, frame.module)):
+            return value
+        known = ranked(known, (Dimension(None),) * len(names)) if isinstance(known, Unknown) else known
+        known = replace(known, dims=(Dimension(None),) * len(names)) if known.dims is None else known
+    if not isinstance(known, ArrayValue) or known.dims is None or len(known.dims) != len(names):
+        return value
+    if all(dim.size is not None for dim in known.dims):
+        return value
+    dims = [
+        replace(dim, size=it.named(one) if one.isidentifier() else it.fresh(name)) if dim.size is None else dim
+        for dim, one in zip(known.dims, names, strict=True)
+    ]
+    frame.variables[name] = replace(known, dims=tuple(dims))
+    return SequenceValue(tuple(IntValue(dim.size) for dim in dims))
 
 
 def _is_about_jax(it: Interpreter, module: str) -> bool:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _UNKNOWN = Unknown("bound by a pattern")
 
 
+def _is_assumed(value: Value, subject: Value) -> bool:
+    """Whether the rank of what is matched was taken from the pattern."""
+    return value is not subject and not isinstance(subject, SequenceValue)
+
+
 def execute(it: Interpreter, frame: Frame, node: ir.Match) -> bool:
     """Run the cases that may match; True if control does not reach the end."""
     subject = it.evaluate(frame, node.subject)
@@ -42,8 +47,8 @@ def execute(it: Interpreter, frame: Frame, node: ir.Match) -> bool:
             names = [item.name if isinstance(item, ir.CapturePattern) else "" for item in case.pattern.items]
             value = expand_shape(it, frame, node.subject, value, names)
         verdict = matches(it, frame, value, case.pattern)
-        if verdict and value is not subject:
-            verdict = None  # its rank was only assumed
+        if verdict and _is_assumed(value, subject):
+            verdict = None
         if verdict is False:
             continue
         if name:

@@ -1,4 +1,4 @@
-"""What functions of arrays take and give in manual code, where ranks or models are missing.
+"""What functions of arrays take and give, above all in manual code, where ranks or models are missing.
 
 The letters of an equation tell the rank of an operand that nothing else tells. A function of a library that is known to
 compute without collectives gives the same on all devices where its operands are, whatever it computes.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from shardlint import ir
+from shardlint.engine.frames import Frame
 from shardlint.engine.plain import operand
 from shardlint.engine.sharding import outside
 from shardlint.engine.sharding.manual_entry import ranked
@@ -18,7 +20,7 @@ from shardlint.ops.sharding.origins import Operands
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Literal, Unknown, Value
 
-_PATTERNS = {"jax.numpy.einsum": 0, "einops.einsum": -1, "einops.rearrange": 1, "einops.reduce": 1, "einops.repeat": 1}
+PATTERNS = {"jax.numpy.einsum": 0, "einops.einsum": -1, "einops.rearrange": 1, "einops.reduce": 1, "einops.repeat": 1}
 _LIBRARIES = ("jax.numpy.", "jax.nn.", "jax.scipy.", "optax.losses.", "flax.linen.dot_product_attention")
 _LOSSES = frozenset(
     f"optax.{name}" for name in """l2_loss squared_error huber_loss log_cosh hinge_loss cosine_similarity
@@ -29,23 +31,48 @@ _LOSSES = frozenset(
 
 def with_ranks(qualname: str, args: Sequence[Value]) -> Sequence[Value]:
     """The arguments, those of unknown rank with the one that the equation or pattern among them gives."""
-    place = _PATTERNS.get(qualname)
-    if place is None or len(args) < 2 or not any(isinstance(arg, Unknown) and arg.leaf is not None for arg in args):
+    if qualname not in PATTERNS or not any(isinstance(arg, Unknown) and arg.leaf is not None for arg in args):
         return args
+    found = list(args)
+    for place, rank in ranks(qualname, args).items():
+        one = args[place]
+        if isinstance(one, Unknown) and one.leaf is not None:
+            found[place] = ranked(one, tuple(Dimension(None) for _ in range(rank)))
+    return found
+
+
+def ranks(qualname: str, args: Sequence[Value]) -> dict[int, int]:
+    """How many dimensions the equation or pattern among the arguments gives to which of them."""
+    place = PATTERNS.get(qualname)
+    if place is None or len(args) < 2:
+        return {}
     text = args[place]
     if not isinstance(text, Literal) or not isinstance(text.value, str) or "..." in text.value:
-        return args
+        return {}
     terms = [_dimensions(term, qualname) for term in text.value.partition("->")[0].split(",")]
-    arrays = args[1:] if place == 0 else args[: len(terms)]
-    if len(terms) != len(arrays):
-        return args
-    found = [
-        ranked(one, tuple(Dimension(None) for _ in range(rank)))
-        if isinstance(one, Unknown) and one.leaf is not None and rank is not None
-        else one
-        for one, rank in zip(arrays, terms, strict=True)
-    ]
-    return [text, *found] if place == 0 else [*found, *args[len(terms) :]]
+    first = 1 if place == 0 else 0
+    if len(terms) > len(args) - 1 or (place == 0 and len(terms) != len(args) - 1):
+        return {}
+    return {first + number: rank for number, rank in enumerate(terms) if rank is not None}
+
+
+def learn(frame: Frame, qualname: str, args: Sequence[Value], operands: Sequence[ir.Expr]) -> None:
+    """After ``einsum('bij,bjk->bik', x, y)`` x and y have three dimensions: else the program failed there."""
+    if frame.silent:  # it may not have run
+        return
+    for place, rank in ranks(qualname, args).items():
+        expr = operands[place] if place < len(operands) else None
+        if isinstance(expr, ir.Name) and expr.id in frame.variables:
+            frame.variables[expr.id] = _with_rank(qualname, frame.variables[expr.id], rank)
+
+
+def _with_rank(qualname: str, value: Value, rank: int) -> Value:
+    dims = tuple(Dimension(None) for _ in range(rank))
+    if isinstance(value, Unknown) and qualname.endswith(".einsum"):  # the others also take lists of arrays
+        return ranked(value, dims)
+    if isinstance(value, ArrayValue) and value.dims is None:
+        return ranked(Unknown(leaf=value), dims)
+    return value
 
 
 def _dimensions(term: str, qualname: str) -> int | None:
