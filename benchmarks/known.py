@@ -2,9 +2,9 @@
 
 Counted are names that are assigned in a function and hold arrays: the linter knows so, or the function uses them as
 JAX's arrays (an argument of ``jax.numpy``, ``jax.lax``, ``jax.nn`` or ``einops``, an operand of ``@``, ``x.shape`` and
-other members of arrays). Of what other array libraries take nothing is counted. For each checkout the table shows how
-many there are, of how many the rank is known, and of how many the rank and at least half of the dimensions. With
-``--reasons`` it lists why the others are not known, most frequent first.
+other members of arrays). Random keys are not counted, nor what other array libraries take. For each checkout the table
+shows how many there are, of how many the rank is known, and of how many the rank and at least half of the dimensions.
+With ``--reasons`` it lists why the others are not known, most frequent first.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from shardlint.walking import walk
 ARRAY_FUNCTIONS = ("jax.numpy.", "jax.lax.", "jax.nn.", "jax.scipy.", "einops.")
 OTHER_LIBRARIES = frozenset("torch tensorflow tf pandas cupy polars mxnet PIL".split())
 ARRAY_MEMBERS = frozenset("shape ndim astype reshape swapaxes transpose squeeze ravel at T mT".split())
+KEYS = frozenset(f"jax.random.{name}" for name in "split key PRNGKey fold_in clone wrap_key_data".split())
 #: Arguments that are not arrays, by their names.
 NUMBERS = frozenset("shape axis axes dims size length dtype".split())
 
@@ -52,8 +53,9 @@ class Count:
 def add(count: Count, analysis: Any) -> None:
     """Count the arrays of one module."""
     used = dict(_used_as_arrays(analysis))
+    keys = set(_keys(analysis))
     for (at, name), (_, value) in analysis.it.seen.items():
-        if name == "_":
+        if name == "_" or at in keys:
             continue
         is_array = isinstance(value, ArrayValue)
         if not is_array and not (isinstance(value, Unknown) and name in used.get(at, frozenset())):
@@ -90,12 +92,26 @@ def _used_as_arrays(analysis: Any) -> Iterator[tuple[int, frozenset[str]]]:
             yield node.at, found
 
 
+def _keys(analysis: Any) -> Iterator[int]:
+    """The targets of what makes random keys, which are arrays of one rank or another by their make."""
+    for node in walk(analysis.module.body, frozenset({ir.Assign})):
+        if isinstance(node.value, ir.Call) and _qualname(analysis, node.value.func) in KEYS:
+            for target in node.targets:
+                yield from (one.at for one in walk(target))
+
+
 def _names(*nodes: ir.Expr) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ir.Name)}
 
 
 def _library(analysis: Any, func: ir.Expr) -> str:
     """``jax`` for its functions of arrays, the name of another array library, or nothing."""
+    qualname = _qualname(analysis, func)
+    return "jax" if qualname.startswith(ARRAY_FUNCTIONS) else qualname.partition(".")[0]
+
+
+def _qualname(analysis: Any, func: ir.Expr) -> str:
+    """The full name of a function of a library; empty for any other."""
     path: list[str] = []
     while isinstance(func, ir.Attr):
         path.append(func.name)
@@ -106,10 +122,7 @@ def _library(analysis: Any, func: ir.Expr) -> str:
     if not isinstance(root, ExternalValue):
         return ""
     qualname = ".".join([analysis.it.external(root.qualname).qualname, *reversed(path)])
-    qualname = analysis.it.external(qualname).qualname
-    if qualname.startswith(ARRAY_FUNCTIONS):
-        return "jax"
-    return qualname.partition(".")[0]
+    return str(analysis.it.external(qualname).qualname)
 
 
 def _takes_one(func: ir.Expr) -> bool:
