@@ -172,7 +172,15 @@ def conjugate(x: Any, w: Any, v: Any) -> Any:
     return dx, lax.psum(dw, "d"), lax.psum(dv, "d")
 
 
+@mapped((P("d"), P()), P("d"))
+def own_draws(x: Any, key: Any) -> Any:
+    key = jax.random.fold_in(key, lax.axis_index("d"))
+    noisy = x + jax.random.normal(key, x.shape)
+    return noisy / lax.psum(jnp.sum(noisy**2), "d")
+
+
 RIGHT = {
+    "own_draws": Case(own_draws, (X, jax.random.key(0))),
     "mlp": Case(mlp, (X, W, V)),
     "scattered_mlp": Case(scattered_mlp, (X, W, V)),
     "fully_sharded": Case(fully_sharded, (X, array(16, 8))),
@@ -255,7 +263,46 @@ def mean_of_parts(x: Any, w: Any, v: Any) -> Any:
     return lax.pmean(y, "t")  # mark: pmean
 
 
+@mapped((P(("d", "t")), P()), P())
+def mean_not_reduced(x: Any, scale: Any) -> Any:
+    mean = jnp.mean(x, axis=0)  # mark: statistics
+    square = lax.pmean(jnp.mean(x * x, axis=0), ("d", "t"))
+    return lax.pmean(scale, "d") * lax.rsqrt(square - mean * mean + 1e-5)
+
+
+@mapped((P("d", "t"), P("t")), P("t"))
+def reduced_over_too_few(x: Any, w: Any) -> Any:
+    square = lax.psum(jnp.sum(x * x), "d")  # mark: few
+    return w * lax.rsqrt(square)
+
+
+@mapped((P("d"), P()), P("d"))
+def same_draws(x: Any, key: Any) -> Any:
+    return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0)  # mark: draws
+
+
 WRONG = {
+    "mean_not_reduced": Case(
+        mean_not_reduced,
+        (X, B),
+        "it is a per-device mean along 'd' and 't' from here on: `*` is applied to a per-device mean along 'd' and "
+        "'t': call lax.pmean(…, ('d', 't')) first",
+        "statistics",
+    ),
+    "reduced_over_too_few": Case(
+        reduced_over_too_few,
+        (X, B),
+        "lax.psum over 'd' leaves a partial sum over 't': lax.rsqrt is applied to a partial sum over 't': "
+        "call lax.psum(…, 't') first",
+        "few",
+    ),
+    "same_draws": Case(
+        same_draws,
+        (X, jax.random.key(0)),
+        "all devices draw the same random numbers, of which one device draws more: fold lax.axis_index(…) into the "
+        "key, or split it",
+        "draws",
+    ),
     "mean_of_parts": Case(
         mean_of_parts,
         (X, W, V),
