@@ -24,6 +24,7 @@ from shardtypes.proving.words import (
     leaves,
     operation,
     reduces,
+    same_rows,
     what_happens,
 )
 
@@ -46,7 +47,9 @@ def blamed(walk: Walk, names: Sequence[Name], sizes: Mapping[str, int]) -> Where
     )
     part = _part(found)
     if part is None:
-        return where
+        return _shared_indices(walk, found, where) or where
+    if reduced_axes(found.step):
+        return _summed_before(walk, part, where, sizes) or where
     short = _short_reduction(walk, part, where)
     return short or _missing_reduction(walk, found, part, where, sizes) or where
 
@@ -78,14 +81,42 @@ def _callers(step: Step) -> list[Place]:
     return [caller for caller in callers_of(step.caller) if caller.file == step.place.file][:_CALLERS]
 
 
-def _part(found: Culprit) -> tuple[Operand, Related] | None:
-    """The operand that awaits a reduction."""
-    if found.relation is not None and found.step.primitive != "unshard":
+def _shared_indices(walk: Walk, found: Culprit, where: Where) -> Where | None:
+    """Rows of a shard are read at places that are the same for all shards: where these were computed."""
+    step, relation = found.step, found.operands[0]
+    if step.primitive != "gather" or relation is None or not relation.split:
         return None
-    for operand, relation in zip(found.step.operands, found.operands, strict=True):
-        if relation is not None and relation.parts and relation.monoid == "sum" and not isinstance(operand, Constant):
-            return operand, relation
-    return None
+    index = step.operands[1]
+    varying = set() if isinstance(index, Constant) else walk.varying(index)
+    read = step.params["dimension_numbers"].start_index_map
+    shared = [axis for dim in read for axis in relation.sharding(dim) if axis not in varying]
+    makers = (one for one in walk.makers([index]) if one.place.file == where.place.file and one.primitive != "shard")
+    maker = next((one for one in makers if one.place != where.place), None)
+    return _moved(where, maker, same_rows(shared)) if shared and maker is not None else None
+
+
+def _part(found: Culprit) -> tuple[Operand, Related] | None:
+    """The operand that awaits a reduction: of a division it is what is divided by, if that does."""
+    step = found.step
+    if found.relation is not None and step.primitive != "unshard" and not reduced_axes(step):
+        return None
+    parts = [
+        (operand, relation)
+        for operand, relation in zip(step.operands, found.operands, strict=True)
+        if relation is not None and relation.parts and relation.monoid == "sum" and not isinstance(operand, Constant)
+    ]
+    if not parts:
+        return None
+    return parts[-1] if step.primitive == "div" else parts[0]
+
+
+def _summed_before(walk: Walk, part: tuple[Operand, Related], where: Where, sizes: Mapping[str, int]) -> Where | None:
+    """A part that is too large because of a sum before: of a gradient, which was the same on all devices."""
+    operand, relation = part
+    arose = walk.origin(operand) if relation.factor != 1 else None
+    if arose is None or not reduced_axes(arose) or arose.place.file != where.place.file or arose.place == where.place:
+        return None
+    return _moved(where, arose, goes_on(relation, where.what, sizes))
 
 
 def _short_reduction(walk: Walk, part: tuple[Operand, Related], where: Where) -> Where | None:
@@ -135,7 +166,7 @@ def _is_backward(step: Step) -> bool:
 
 
 def _is_reduced_later(walk: Walk, name: Name, axes: set[str]) -> bool:
-    return any(axes <= set(reduced_axes(step)) for step in _following(walk, name))
+    return any(axes <= set(reduced_axes(step)) for step in _following(walk, name) if not _is_backward(step))
 
 
 def _following(walk: Walk, name: Name) -> Iterator[Step]:
@@ -149,7 +180,7 @@ def _following(walk: Walk, name: Name) -> Iterator[Step]:
             seen.add(user)
             if step is not None:
                 yield step
-            if step is None or step.primitive in _LINEAR:
+            if step is None or (step.primitive in _LINEAR and not _is_backward(step)):
                 left.append(user)
 
 

@@ -219,10 +219,7 @@ class Walk:
         standing, relation = self.standing(key)
         if self.standing(name)[0] != "none" or standing != "right" or relation is None or relation.over:
             return False
-        array = self.on_many.inside[name].array
-        count = len(self.on_many.inside[name].axes)
-        first = array[(slice(0, 1),) * count]
-        return bool(np.array_equal(np.broadcast_to(first, array.shape), array))
+        return not self.varying(name)
 
     def _counts(self, step: Step) -> bool:
         (operand,) = step.operands
@@ -386,6 +383,15 @@ class Walk:
             if one in self._producers:
                 yield self._producers[one]
             left += self._sources.get(one, [])
+
+    def varying(self, name: Name) -> set[str]:
+        """The axes along which devices do not all hold the same."""
+        if name not in self.on_many.inside:
+            return set()
+        held = self.on_many.inside[name]
+        first = {axis: np.take(held.array, [0], axis=number) for number, axis in enumerate(held.axes)}
+        shape = held.array.shape
+        return {axis for axis, one in first.items() if not np.array_equal(np.broadcast_to(one, shape), held.array)}
 
     def users(self, name: Name) -> list[tuple[Name, Step | None]]:
         """What is made of a value, with the operations; those that hand it into a loop are None."""

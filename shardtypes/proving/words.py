@@ -98,6 +98,14 @@ def reduces(step: Step, axes: Sequence[str], what: str) -> str:
     return f"{operation(step)} over {axes_text(axes)}: {what}"
 
 
+def same_rows(axes: Sequence[str]) -> str:
+    """Indices into shards."""
+    return (
+        f"these are the same rows of every shard along {axes_text(axes)}: indices into a shard begin at its first row, "
+        "which depends on lax.axis_index(…)"
+    )
+
+
 def _words(relation: Related, sizes: Mapping[str, int]) -> str:
     return f"what is {relation.words(sizes)}"
 
@@ -221,6 +229,8 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
         texts = [_part_words(awaiting[0], sizes), f"what is {rest[0].words(sizes)}"]
         return f"{applied_to(name, texts)}: {_remedy(awaiting[0], ' first')}"
     if awaiting:
+        if step.primitive == "div":
+            awaiting.reverse()  # what is divided by is the one that is used as if it were complete
         return applied_to(name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first"))
     split = [one for one in found.operands if one is not None and one.split]
     if split:
