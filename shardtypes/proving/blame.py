@@ -6,7 +6,7 @@ left the part, or where the part arose, unless a reduction follows: then the ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from shardtypes.proving.places import Place, callers_of
@@ -166,22 +166,23 @@ def _is_backward(step: Step) -> bool:
 
 
 def _is_reduced_later(walk: Walk, name: Name, axes: set[str]) -> bool:
-    return any(axes <= set(reduced_axes(step)) for step in _following(walk, name) if not _is_backward(step))
-
-
-def _following(walk: Walk, name: Name) -> Iterator[Step]:
-    """What a value is used for, past operations that keep sums."""
+    """Whether a reduction follows, past operations that keep sums. A product with a shard is reduced for itself."""
     left, seen = [name], set[Name]()
     while left and len(seen) < _NEAR:
-        one = left.pop(0)
-        for user, step in walk.users(one):
-            if user in seen:
+        for user, step in walk.users(left.pop(0)):
+            if user in seen or (step is not None and _is_backward(step)):
                 continue
             seen.add(user)
-            if step is not None:
-                yield step
-            if step is None or (step.primitive in _LINEAR and not _is_backward(step)):
+            if step is not None and axes <= set(reduced_axes(step)):
+                return True
+            if step is None or (step.primitive in _LINEAR and not _is_sharded(walk, step, axes)):
                 left.append(user)
+    return False
+
+
+def _is_sharded(walk: Walk, step: Step, axes: set[str]) -> bool:
+    relations = (walk.standing(operand)[1] for operand in step.operands)
+    return any(axes & {axis for names in one.split.values() for axis in names} for one in relations if one is not None)
 
 
 def same_draws(walk: Walk, steps: Sequence[Step], sizes: Mapping[str, int]) -> Where | None:

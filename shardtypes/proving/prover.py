@@ -407,7 +407,7 @@ class _Judged:
             return found
         for step in steps:
             purpose = walk.on_purpose.get(step.results[0])
-            if step.primitive != "unshard" or purpose is None or purpose.kind != "counts":
+            if step.primitive != "unshard" or purpose is None or purpose.kind not in ("counts", "picks"):
                 continue
             if not set(step.params["sizes"]) & self.many.mapped:
                 found = _returned_otherwise(walk, step)

@@ -168,6 +168,12 @@ def test_what_devices_draw_for_their_shards_one_device_takes() -> None:
         key = jax.random.fold_in(key, lax.axis_index("d"))
         return x / jnp.sum(jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0))
 
+    @mapped_over_d
+    def normalised(x: Any, key: Any) -> Any:
+        noisy = x + jax.random.normal(jax.random.fold_in(key, lax.axis_index("d")), x.shape)
+        return noisy / lax.psum(jnp.sum(noisy**2), "d")
+
+    assert prove(normalised(P("d")), array(8, 16), cases.KEY).ok
     found = prove(averaged(P("d")), array(8, 16), jax.random.key(0))
     assert found.ok is False and found.culprit is not None
     assert "a partial sum over 'd'" in found.culprit.what
