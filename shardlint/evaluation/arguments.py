@@ -173,7 +173,7 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
     inner = function
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
-    if not isinstance(inner, types.FunctionType):
+    if not isinstance(inner, (types.FunctionType, types.MethodType)):
         raise NotEvaluable("something that is no function")
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     found = inspect.signature(inner).parameters.values()

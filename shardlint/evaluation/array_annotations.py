@@ -159,6 +159,8 @@ def names_of(function: Any) -> dict[str, Any]:
     inner = function
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
+    if isinstance(inner, types.MethodType):
+        inner = inner.__func__
     if not isinstance(inner, types.FunctionType):
         raise NotEvaluable("the signature of something that is no function")
     cells = zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.modules import Find, Module, World, Written, is_function
 from shardlint.evaluation.unmade import Guess
 from shardtypes.lang import ShapeSyntaxError, parse
-from shardtypes.semantics.array import NotConcrete
+from shardtypes.semantics.array import NotConcrete, SizesDiffer
 from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten
 
@@ -33,6 +34,7 @@ _AXIS_SIZE = 2
 MOST_RUNS = 16  # of one function, if each takes all its steps
 _MOST_AXES = 3
 _NO_GUESS = Guess()
+_MOST_OF_RANKS = 6  # arguments without annotation of which each two may have fewer dimensions than the others
 MOST_GUESSED = 4  # arguments without annotation that are tried as integers, one after another
 
 
@@ -180,7 +182,7 @@ def _first(find: Find, ways: Sequence[Entry], steps: int, allowance: Allowance) 
     """The first way to call a function that works, or why the first of them does not."""
     reasons: list[str] = []
     for way in ways:
-        for guess in _guesses(way):
+        for guess in _guesses(way, reasons):
             entry = replace(way, guess=guess)
             program = Program(find, entry, steps, entry.load, Allowance(MOST_RUNS * steps, allowance))
             outcome = program.run(DEVICES)
@@ -190,15 +192,26 @@ def _first(find: Find, ways: Sequence[Entry], steps: int, allowance: Allowance) 
     return reasons[0]
 
 
-def _guesses(entry: Entry) -> Iterator[Guess]:
-    """What arguments without annotation may be; one guess if there are none."""
+def _guesses(entry: Entry, reasons: Sequence[str]) -> Iterator[Guess]:
+    """What arguments without annotation may be; one guess if there are none. ``reasons`` grows with each that fails."""
     yield _NO_GUESS
     names = list(dict.fromkeys(entry.guessed))
     if not names:
         return
     yield Guess(rank=1)
     yield Guess(rank=3)
+    if any(reason.startswith(SizesDiffer.__name__) for reason in reasons):
+        yield from _with_biases(entry)
     yield from (Guess(whole=name) for name in names[:MOST_GUESSED])
+
+
+def _with_biases(entry: Entry) -> Iterator[Guess]:
+    """Guesses for a function in which sizes differ: some arguments are biases, or parameters with biases in them."""
+    names = list(dict.fromkeys(entry.guessed))[:_MOST_OF_RANKS]
+    if len(names) < 2:
+        return
+    yield from (Guess(as_specs=frozenset(names) - {batch}) for batch in dict.fromkeys((names[0], names[-1])))
+    yield from (Guess(as_specs=frozenset(chosen)) for count in (1, 2) for chosen in combinations(names, count))
 
 
 def _finite(tried: Trial) -> Trial:

@@ -36,7 +36,10 @@ def _with_fewer_dimensions(trial: Trial) -> Iterator[Program]:
         return
     for count in range(1, len(names) + 1):
         for chosen in combinations(names, count):
-            other = replace(entry, guess=replace(entry.guess, as_specs=frozenset(chosen)))
+            fewer = entry.guess.as_specs.union(chosen)
+            if fewer == entry.guess.as_specs:
+                continue
+            other = replace(entry, guess=replace(entry.guess, as_specs=fewer))
             yield replace(trial.program, entry=other, before=other.load)
 
 

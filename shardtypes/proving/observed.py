@@ -86,11 +86,26 @@ def _unlike(held: Host, axes: tuple[str, ...]) -> tuple[Host, tuple[str, ...]]:
 
 
 def close(a: Host, b: Host, allowed: float = _CLOSE) -> bool:
-    """Equal up to rounding; integers exactly."""
+    """Equal up to rounding; integers exactly. Numbers that stand for a mask do not say how large the others are."""
     if a.dtype.kind in "iu" and b.dtype.kind in "iu":
         return bool(np.array_equal(a, b))
-    scale = float(np.max(np.abs(b), initial=0.0)) or 1.0
-    return bool(np.all(np.abs(a - b) <= allowed * scale))
+    error, sizes = np.abs(a - b), np.abs(b)
+    scale = float(np.max(sizes, initial=0.0)) or 1.0
+    if scale > _MASKS:
+        sizes = np.broadcast_to(sizes, error.shape)
+        near = sizes < _MASKS
+        own = float(np.max(sizes, initial=0.0, where=near))
+        real = float(np.max(sizes, initial=0.0, where=sizes < _INFINITE))
+        if own and not np.all(error[near] <= allowed * max(own, _LEAST * real)):
+            return False
+    return bool(np.all(error <= allowed * scale))
+
+
+_MASKS = 1e6
+"""Larger numbers are those that are put in place of others: -1e9, or what is not finite."""
+_INFINITE = 1e29
+_LEAST = 1e-6
+"""Relative to the largest, the least size of numbers beside it that is told from zero."""
 
 
 Guess = tuple[dict[int, tuple[str, ...]], dict[str, str]]

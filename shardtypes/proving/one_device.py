@@ -23,6 +23,8 @@ class OneDevice:
         self.values: dict[Name, Any] = {}
         self.repeated: dict[Name, Any] = {}
         self.by_operands: dict[Any, list[Step]] = {}
+        self.makers = {name: step for step in program.steps for name in step.results}
+        self._keys: dict[Step, set[Any]] = {}
         for step in program.steps:
             if is_identity(step):
                 for name, operand in zip(step.results, step.operands, strict=True):
@@ -30,12 +32,17 @@ class OneDevice:
                 continue
             operands = [self.resolved(operand) for operand in step.operands]
             keys = {tuple(map(self._key, operands)), tuple(literal_key(operand) for operand in operands)}
+            self._keys[step] = keys
             for key in keys:
                 self.by_operands.setdefault((name_of(step), key), []).append(step)
             self._compute(step)
 
     def _key(self, operand: Operand) -> Any:
         return CONSTANT if isinstance(operand, Constant) or operand in self.values else operand
+
+    def is_of(self, step: Step, pattern: Any) -> bool:
+        """Whether an operation is found by these operands."""
+        return pattern in self._keys.get(step, ())
 
     def resolved(self, operand: Operand) -> Operand:
         """The value that an operand is, past operations that change nothing."""

@@ -24,6 +24,7 @@ class Place:
     @property
     def text(self) -> str:
         """What is written there."""
+        linecache.checkcache(self.file)
         return linecache.getline(self.file, self.line).strip()
 
 

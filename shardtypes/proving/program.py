@@ -80,7 +80,7 @@ def read(closed: Any) -> Program:
     inputs = [reader.new(var.aval) for var in closed.jaxpr.invars]
     steps, outputs = reader.body(closed.jaxpr, closed.consts, list(inputs), ())
     taken_apart = [step for step in steps if step.primitive == "shard"]
-    return Program(inputs, _needed(steps, outputs), outputs, reader.types, taken_apart)
+    return Program(inputs, needed(steps, outputs), outputs, reader.types, taken_apart)
 
 
 _CALLS = {
@@ -175,7 +175,7 @@ class _Reader:
         jaxpr, consts = _opened(closed)
         inputs = [self.new(var.aval) for var in jaxpr.invars]
         steps, outputs = self.body(jaxpr, consts, list(inputs), manual)
-        return Program(inputs, _needed(steps, outputs), outputs, self.types)
+        return Program(inputs, needed(steps, outputs), outputs, self.types)
 
     def _mapped(
         self, eqn: Any, operands: list[Operand], manual: tuple[tuple[str, int], ...]
@@ -241,7 +241,8 @@ def _inside(eqn: Any) -> list[Any]:
     return []
 
 
-def _needed(steps: list[Step], outputs: Sequence[Operand]) -> list[Step]:
+def needed(steps: list[Step], outputs: Sequence[Operand]) -> list[Step]:
+    """The steps without which the outputs cannot be computed."""
     wanted = {output for output in outputs if isinstance(output, int)}
     kept = []
     for step in reversed(steps):

@@ -24,6 +24,7 @@ from shardtypes.proving.exact.evaluation import Number
 from shardtypes.proving.exact.region import DRAWS, MOST, NotExact, Region
 from shardtypes.proving.one_device import CONSTANT, OneDevice, is_identity, is_small, name_of, number_in
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+from shardtypes.proving.random_draws import Drawn
 from shardtypes.proving.rules import RULES, Case
 from shardtypes.proving.rules.case import exact
 from shardtypes.proving.state import State, Unknown, checked, either, row, same, stacked
@@ -38,7 +39,7 @@ class Proved:
     """``outputs`` are the states of the results, None where nothing is known; ``ends`` says of operations where
     knowledge ends what is missing. ``known`` of ``all`` operations have a result of which the relation is known.
     ``claims`` has it of each value, with the value of one device that it is a relation to. ``identities`` tells whether
-    exact arithmetic was needed."""
+    exact arithmetic was needed, ``draws`` whether what devices draw at random was taken for what one device draws."""
 
     outputs: list[State | None]
     known: int
@@ -46,6 +47,7 @@ class Proved:
     ends: list[tuple[Step, str]] = field(default_factory=list)
     claims: dict[Name, tuple[State, Name]] = field(default_factory=dict)
     identities: bool = False
+    draws: bool = False
 
     @property
     def share(self) -> float:
@@ -59,17 +61,19 @@ def propagated(
     sizes: Mapping[str, int],
     mapped: Mapping[Name, State | None] | None = None,
     mapped_axes: frozenset[str] = frozenset(),
+    drawn: Drawn | None = None,
 ) -> Proved:
     """Follow the arguments, which are related as ``given``, to the results. ``mapped`` are values that ``pmap`` hands
-    to its devices along ``mapped_axes``, with their states; of what these return it is the state on the devices."""
+    to its devices along ``mapped_axes``, with their states; of what these return it is the state on the devices.
+    ``drawn`` are random numbers that one device takes over from the devices."""
     pairs, _ = aligned(many, one)
-    run = _Propagation(sizes, mapped or {}, mapped_axes, pairs)
+    run = _Propagation(sizes, mapped or {}, mapped_axes, pairs, drawn or {})
     outputs = run.program(many, one, [_Fact(state, name) for state, name in zip(given, one.inputs, strict=True)])
     for number, output in enumerate(many.outputs):
         if isinstance(output, int) and output in run.returned:
             outputs[number] = run.returned[output]
     ends = [(step, why) for step, why in run.ends if step.results[0] not in run.returned]
-    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims, run.identities)
+    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims, run.identities, run.draws)
 
 
 @dataclass(frozen=True)
@@ -95,9 +99,17 @@ class _Kept:
 
 class _Propagation:
     def __init__(
-        self, sizes: Mapping[str, int], mapped: Mapping[Name, State | None], mapped_axes: frozenset[str], pairs: Pairs
+        self,
+        sizes: Mapping[str, int],
+        mapped: Mapping[Name, State | None],
+        mapped_axes: frozenset[str],
+        pairs: Pairs,
+        drawn: Drawn,
     ) -> None:
         self.sizes, self.mapped, self.mapped_axes, self.pairs = sizes, mapped, mapped_axes, pairs
+        self.drawn = drawn
+        self.taken_over = {partner for _, partner in drawn.values()}
+        self.draws = False
         self.computed: dict[Name, Held] = {}
         self.repeated: dict[Name, Held] = {}
         self.returned: dict[Name, State] = {}
@@ -160,6 +172,9 @@ class _Propagation:
                 self._pass_on(name, operand, facts, single)
             return
         self.all += 1
+        if step.results[0] in self.drawn:
+            self._draw(step.results[0], facts)
+            return
         self._compute(step, many)
         if self._alone(step, many, facts, single):
             self.known += 1
@@ -188,6 +203,13 @@ class _Propagation:
             if state is not None or facts.get(name, _NOTHING).state is None:
                 facts[name] = _Fact(state, partner)
                 self._claim(name, facts[name])
+
+    def _draw(self, name: Name, facts: dict[Name, _Fact]) -> None:
+        """Random numbers that one device takes over from the devices: any numbers, each device's for its own shard."""
+        facts[name] = _Fact(*self.drawn[name])
+        self._claim(name, facts[name])
+        self.known += 1
+        self.draws = True
 
     def _in_exact(self, step: Step, many: Program, facts: dict[Name, _Fact]) -> bool:
         """In exact arithmetic, an operation that no rule covers: whether all its results have a relation again."""
@@ -339,7 +361,10 @@ class _Propagation:
             CONSTANT if isinstance(one, int) and one in self.computed else partner
             for one, partner in zip(step.operands, written, strict=True)
         ]
+        beside = single.makers.get(self.pairs.get(step.results[0], -1))
         for pattern in dict.fromkeys((tuple(partners), tuple(written))):
+            if beside is not None and single.is_of(beside, pattern) and self._is_same(beside, step, facts, single):
+                return beside
             candidates = [one for one in single.by_operands.get((name_of(step), pattern), ()) if _alike(one, step)]
             found = self._best(candidates, step, facts, single)
             if found is not None:
@@ -474,12 +499,16 @@ class _Propagation:
         beside = self.pairs.get(step.results[0])
         candidates = sorted(candidates, key=lambda one: one.results[0] != beside)
         equal = [one for one in candidates if _same_params(one, step)]
-        for one in equal or candidates:
-            operands = [single.resolved(operand) for operand in one.operands]
-            states = [self._fact(a, b, facts, single) for a, b in zip(step.operands, operands, strict=True)]
-            if all(state is not None for state in states):
-                return one
-        return None
+        return next((one for one in equal or candidates if self._is_known(one, step, facts, single)), None)
+
+    def _is_same(self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> bool:
+        """Whether it is the same operation, of operands whose relation is known."""
+        fits = name_of(one) == name_of(step) and _alike(one, step) and _same_params(one, step)
+        return fits and self._is_known(one, step, facts, single)
+
+    def _is_known(self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> bool:
+        operands = [single.resolved(operand) for operand in one.operands]
+        return all(self._fact(a, b, facts, single) is not None for a, b in zip(step.operands, operands, strict=True))
 
     def _states(
         self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
@@ -541,7 +570,7 @@ class _Propagation:
 
     def _opaque(self, step: Step, other: Step, case: Case) -> list[State]:
         """An operation without a rule gives the same for the same."""
-        if not _is_plain(case) or not _same_params(step, other):
+        if not _is_plain(case) or not _same_params(step, other) or other.results[0] in self.taken_over:
             raise Unknown(f"no rule for {step.primitive}")
         exact(case.states)
         return [same(whole) for whole in case.wholes]
@@ -700,7 +729,16 @@ def _alike(one: Step, step: Step) -> bool:
 
 def _same_params(a: Step, b: Step) -> bool:
     names = (a.params.keys() | b.params.keys()) - {"sharding", "out_sharding", "ctx_mesh"}
-    return all(str(a.params.get(name)) == str(b.params.get(name)) for name in names)
+    return all(_same_param(a.params.get(name), b.params.get(name)) for name in names)
+
+
+def _same_param(a: Any, b: Any) -> bool:
+    if a is b or (isinstance(a, _PLAIN) and isinstance(b, _PLAIN) and type(a) is type(b)):
+        return a is b or bool(a == b)
+    return str(a) == str(b)
+
+
+_PLAIN = (bool, int, str)
 
 
 def _is_plain(case: Case) -> bool:

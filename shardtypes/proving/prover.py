@@ -15,22 +15,21 @@ from shardtypes.lang.messages import axes_text
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.proving.alignment import aligned
 from shardtypes.proving.arguments import Layout, draws, layouts, states
+from shardtypes.proving.blame import blamed, returned_alike, returned_apart, same_draws
 from shardtypes.proving.evaluation import Unevaluated
 from shardtypes.proving.intermediates import Intermediates, intermediates
 from shardtypes.proving.numbers import MOST_BYTES, Values, bytes_of, run, without_axes
 from shardtypes.proving.observed import Host, close, observed
-from shardtypes.proving.places import Place, callers_of
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.propagation import Proved, propagated
-from shardtypes.proving.random_draws import sources, taken
+from shardtypes.proving.random_draws import related_draws, sources, taken
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Numbers, Proof, Where
 from shardtypes.proving.walk import COLLECTIVES, Walk
-from shardtypes.proving.words import mesh_text, operation, what_happens
+from shardtypes.proving.words import mesh_text, operation
 
 _DRAWS = 3
-_CALLERS = 2
 _ALLOWED = 1e-6
 """Relative to the largest number of an array; everything is in double precision."""
 
@@ -95,6 +94,7 @@ def _asked(call: _Call, mesh: Any, reference: Callable[..., Any] | None) -> _Jud
 
 _COMPILER = "the compiler partitions programs rightly"
 _ASSUMED = ("sums are not rounded and may be taken in any order", "all numbers are finite")
+_DRAWN = "what devices draw at random for their shards is as good as what one device draws"
 _IDENTITIES = "identities that hold at three random points of a field of 2^31 numbers hold everywhere"
 
 
@@ -260,15 +260,17 @@ class _Judged:
             for name, place in zip(names, self.places, strict=True)
         ]
         mapped = states(self.many.program, self.places, ones)
-        return propagated(self.many.program, self.one.program, given, self.sizes, mapped, self.many.mapped)
+        drawn = related_draws(self.many.program, self.one.program, self.call.arrays, self.places, self.sizes)
+        return propagated(self.many.program, self.one.program, given, self.sizes, mapped, self.many.mapped, drawn)
 
     def _told(self, proved: Proved) -> Proof:
         """What the proof alone says."""
         on = mesh_text(self.sizes)
         if all(map(_is_right, proved.outputs)):
             reason = f"on {on} every result is what one device computes, for all arguments of these shapes"
-            assumed = (*_ASSUMED, _IDENTITIES) if proved.identities else _ASSUMED
-            return Proof(True, reason, self.sizes, assumed, 1.0)
+            assumed = list(_ASSUMED)
+            assumed += [_IDENTITIES] * proved.identities + [_DRAWN] * proved.draws
+            return Proof(True, reason, self.sizes, tuple(assumed), 1.0)
         reason = f"on {on} not every result is proved, and the program is too large to be run in numbers"
         return Proof(None, reason, self.sizes, proved=proved.share, culprit=_end(proved))
 
@@ -388,10 +390,30 @@ class _Judged:
         outputs = [self.many.program.outputs[number] for number in wrong]
         names = [output for output in outputs if isinstance(output, int)]
         purposes = [walk.on_purpose.get(name) for name in names]
-        if any(purposes):
-            why = next(why for why in purposes if why)
+        why = next((why for why in purposes if why), None)
+        if why is None:
+            culprit = blamed(walk, names, self.sizes)
+        else:
+            culprit = self._certain(walk)
+        if why is not None and culprit is None:
             return Proof(None, f"the numbers depend on the mesh by construction: {why}", self.sizes, agrees=False)
-        return Proof(False, reason, self.sizes, culprit=self._where(walk, names), numbers=numbers, agrees=False)
+        return Proof(False, reason, self.sizes, culprit=culprit, numbers=numbers, agrees=False)
+
+    def _certain(self, walk: Walk) -> Where | None:
+        """What is wrong in results that depend on the mesh on purpose, whatever the purpose."""
+        steps = self.many.program.steps
+        found = same_draws(walk, [step for step in steps if step.results[0] in self.drawn], self.sizes)
+        if found is not None:
+            return found
+        for step in steps:
+            purpose = walk.on_purpose.get(step.results[0])
+            if step.primitive != "unshard" or purpose is None or purpose.kind not in ("counts", "picks"):
+                continue
+            if not set(step.params["sizes"]) & self.many.mapped:
+                found = _returned_otherwise(walk, step)
+            if found is not None:
+                return found
+        return None
 
     def _walk(self, many: list[list[Any]], ones: list[list[Any]]) -> Walk:
         assert self.one is not None
@@ -402,30 +424,46 @@ class _Judged:
         walk = Walk(self.many.program, names, steps, on_many, on_one, self.sizes)
         for name, place in zip(self.many.program.inputs, self.places, strict=True):
             if place.how == "own":
-                walk.mark(name, "an argument is a number or a key of each device's own")
+                walk.mark(name)
         return walk
 
-    def _where(self, walk: Walk, names: Sequence[Name]) -> Where | None:
-        found = walk.culprit(names)
-        if found is None:
-            return None
-        related: list[tuple[Place, str]] = []
-        for operand, relation in zip(found.step.operands, found.operands, strict=True):
-            if relation is None or (relation.right and not relation.split):
-                continue
-            arose, passed = walk.origin(operand), walk.collective_before(operand)
-            if arose is not None and arose.place.file and arose.place != found.step.place:
-                related.append((arose.place, f"it is {relation.words(self.sizes)} from here on"))
-            if passed is not None and passed.place.file and not relation.right:
-                over = passed.params.get("axes", passed.params.get("axis_name"))
-                related.append((passed.place, f"{operation(passed)} over {over} is the last collective before"))
-        place = found.step.place
-        if not place.file:
-            place = next((step.place for step in walk.makers(found.step.operands) if step.place.file), place)
-        if found.step.caller is not None:
-            callers = [caller for caller in callers_of(found.step.caller) if caller.file == place.file]
-            related += [(caller, "called from here") for caller in callers[:_CALLERS]]
-        return Where(place, operation(found.step), what_happens(found, self.sizes), tuple(dict.fromkeys(related)))
+
+def _returned_otherwise(walk: Walk, maker: Step) -> Where | None:
+    """Where devices do not hold what they return as replicated, or hold but one shard of what they return as
+    sharded."""
+    operand = maker.operands[0]
+    if isinstance(operand, Constant) or operand not in walk.on_many.inside:
+        return None
+    held = walk.on_many.inside[operand]
+    dims, sizes = maker.params["dims"], maker.params["sizes"]
+    named = {axis for axes in dims for axis in axes}
+    varying = [axis for axis in held.axes if axis in sizes and not _alike(held, axis)]
+    apart = [axis for axis in varying if axis not in named]
+    if apart:
+        return returned_apart(walk, maker, apart)
+    for dim, axes in enumerate(dims):
+        alike = len(axes) == 1 and sizes[axes[0]] > 1 and axes[0] not in varying and np.ptp(_floats(held.array)) > 0
+        if alike and not _repeats(walk, maker, dim, sizes[axes[0]]):
+            return returned_alike(walk, maker, axes[0], dim)
+    return None
+
+
+def _alike(held: Values, axis: str) -> bool:
+    """Whether all devices along an axis hold the same."""
+    first = np.take(held.array, [0], axis=held.axes.index(axis))
+    return close(_floats(held.array), _floats(np.broadcast_to(first, held.array.shape)), _ALLOWED)
+
+
+def _repeats(walk: Walk, maker: Step, dim: int, count: int) -> bool:
+    """Whether on one device the shards of a result are the same, too; or there are none that could be told apart."""
+    other = walk.names.get(maker.results[0])
+    if other is None or other not in walk.on_one.inside:
+        return True
+    whole = _floats(without_axes(walk.on_one.inside[other]))
+    if whole.shape[1:] != tuple(walk.many.types[maker.results[0]].shape) or whole.shape[dim + 1] % count:
+        return True
+    shards = np.stack(np.split(whole, count, axis=dim + 1))
+    return close(shards, np.broadcast_to(shards[:1], shards.shape), _ALLOWED)
 
 
 def _crossed(program: Program) -> set[str]:
@@ -479,6 +517,8 @@ def _numbers_of(
     number: int, paths: Sequence[str], found: list[Values], wanted: list[Host], many: list[list[Any]]
 ) -> Numbers:
     array, whole, path = found[number].array, wanted[number], paths[number]
+    if array.shape != whole.shape and array.ndim == whole.ndim:
+        whole = _beside(array, whole)
     if array.shape != whole.shape:
         words = f"of shape {array.shape[1:]}, on one device {whole.shape[1:]}"
         return Numbers(path, float("nan"), float("nan"), float("inf"), words)
@@ -494,6 +534,14 @@ def _numbers_of(
     else:
         words = f"{mine:.6g}{where} on devices, {his:.6g} on one"
     return Numbers(path, mine, his, off, words, tuple(many[at[0]]))
+
+
+def _beside(array: Host, whole: Host) -> Host:
+    """What each device of ``pmap`` would return: one device returns one copy, or all shards in one row."""
+    if array.size == whole.size:
+        return whole.reshape(array.shape)
+    fits = all(mine == his or his == 1 for mine, his in zip(array.shape, whole.shape, strict=True))
+    return np.broadcast_to(whole, array.shape) if fits else whole
 
 
 def _shown(value: Any) -> float:

@@ -10,13 +10,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from shardtypes.proving.alignment import aligned
-from shardtypes.proving.numbers import Numbers, Values
+from shardtypes.proving.arguments import Layout, draws
+from shardtypes.proving.evaluation import Unevaluated
+from shardtypes.proving.numbers import Numbers, Values, bytes_of, run
 from shardtypes.proving.observed import joined
-from shardtypes.proving.program import Name, Program
+from shardtypes.proving.program import Constant, Name, Program, needed
+from shardtypes.proving.state import State
 
+Drawn = Mapping[Name, tuple[State, Name]]
+"""Values that devices draw at random, with how they are related to which value that one device draws."""
+
+_MOST_BYTES = 10_000_000
 _DRAWS = frozenset({"random_bits"})
 
 
@@ -36,17 +44,83 @@ def sources(many: Program, one: Program) -> dict[Name, Name]:
 def taken(
     pairs: Mapping[Name, Name], numbers: Numbers, many: Program, one: Program, sizes: Mapping[str, int], draws: int
 ) -> list[dict[Name, Any]]:
-    """For each draw of the arguments, the values of one device that are put together from those of the devices."""
+    """For each draw of the arguments, the values of one device that are put together from those of the devices.
+
+    Devices that draw the very same for different shards do not draw what one device may."""
     found: list[dict[Name, Any]] = [{} for _ in range(draws)]
     orders = _orders(many)
     for name, other in pairs.items():
         dims = _sharding(many.types[name].shape, one.types[other].shape, sizes, orders)
-        if dims is None:
+        if dims is None or not _of_their_own(numbers.inside[name], dims, sizes):
             continue
         whole = _together(numbers.inside[name], dims, sizes)
         for number in range(draws):
             found[number][other] = whole[number]
     return found
+
+
+def related_draws(
+    many: Program, one: Program, examples: Sequence[Any], places: Sequence[Layout], sizes: Mapping[str, int]
+) -> Drawn:
+    """What devices draw for shards of what one device draws, each shard with a key of its own that is the same on all
+    devices that hold it. The keys are computed in numbers; where they need much else, nothing is found."""
+    pairs = sources(many, one)
+    makers = {name: step for step in many.steps for name in step.results}
+    keys = {name: makers[name].operands[0] for name in pairs}
+    wanted = sorted({key for key in keys.values() if isinstance(key, int)})
+    alone = Program(many.inputs, needed(many.steps, wanted), list(wanted), many.types)
+    if not wanted or bytes_of(alone, sizes) > _MOST_BYTES:
+        return {}
+    try:
+        found = run(alone, [_arguments(alone, examples, places)], ())
+    except Unevaluated:
+        return {}
+    values = dict(zip(wanted, found.results, strict=True))
+    orders = _orders(many)
+    related: dict[Name, tuple[State, Name]] = {}
+    for name, key in keys.items():
+        whole = tuple(one.types[pairs[name]].shape)
+        dims = _sharding(many.types[name].shape, whole, sizes, orders)
+        if dims is None or isinstance(key, Constant) or not _is_sharded(values[key], dims, sizes):
+            continue
+        related[name] = State(whole, tuple(dims.get(dim, ()) for dim in range(len(whole)))), pairs[name]
+    return related
+
+
+def _arguments(program: Program, examples: Sequence[Any], places: Sequence[Layout]) -> list[Any]:
+    """Those that a program needs; the others are zero."""
+    used = {operand for step in program.steps for operand in step.operands if isinstance(operand, int)}
+    used |= {output for output in program.outputs if isinstance(output, int)}
+    given: list[Any] = []
+    for name, example, place in zip(program.inputs, examples, places, strict=True):
+        if name not in used:
+            given.append(np.zeros(()))
+        elif place.how == "own" and not isinstance(example, jax.ShapeDtypeStruct):
+            given.append(example)
+        else:
+            ((drawn,),) = draws([place.one(example)], 1)
+            given.append(place.many(drawn))
+    return given
+
+
+def _is_sharded(key: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]) -> bool:
+    """Whether devices have keys of their own along the axes that shard, and one key along all others."""
+    named = {axis for axes in dims.values() for axis in axes}
+    for number, axis in enumerate(key.axes):
+        first = np.take(key.array, [0], axis=number)
+        if axis not in named and not np.array_equal(np.broadcast_to(first, key.array.shape), key.array):
+            return False
+    return _of_their_own(key, dims, sizes)
+
+
+def _of_their_own(values: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]) -> bool:
+    """Whether no two devices along the axes that shard hold the same."""
+    named = [axis for axes in dims.values() for axis in axes]
+    if not set(named) <= set(values.axes):
+        return False
+    others = tuple(0 if axis not in named else slice(None) for axis in values.axes)
+    rows = values.array[others].reshape(math.prod(sizes[axis] for axis in named), -1)
+    return len(np.unique(rows, axis=0)) == len(rows)
 
 
 def _orders(program: Program) -> set[tuple[str, ...]]:

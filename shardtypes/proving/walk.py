@@ -15,6 +15,7 @@ from shardtypes.proving.alignment import Pairs
 from shardtypes.proving.evaluation import UNCHANGED
 from shardtypes.proving.numbers import Numbers, without_axes
 from shardtypes.proving.observed import Host, observed
+from shardtypes.proving.places import Place
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.relation import REPLICATED, Related
 
@@ -30,6 +31,26 @@ _OF_PLACES = frozenset(
 )
 _COUNTS = frozenset({"cumsum"})
 _PICKS = frozenset({"dynamic_slice", "gather"})
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """Why a value depends on the mesh by construction, and where that begins."""
+
+    kind: Literal["draws", "given", "picks", "counts"]
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        return _PURPOSES[self.kind].format(place=self.place)
+
+
+_PURPOSES = {
+    "draws": "each device draws random numbers of its own ({place})",
+    "given": "an argument is a number or a key of each device's own",
+    "picks": "each device picks a piece of its own of a replicated array ({place})",
+    "counts": "each device counts its own rows ({place}), as for a capacity per device",
+}
+_KINDS = tuple(_PURPOSES)
 
 
 @dataclass(frozen=True)
@@ -67,6 +88,7 @@ class Walk:
         self._first_rounds = False
         self._order: dict[Name, int] = {}
         self._benign: dict[Name, bool] = {}
+        self._users: dict[Name, list[Name]] = {}
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
         self._index(many, ())
@@ -137,22 +159,22 @@ class Walk:
     # --- on purpose -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def on_purpose(self) -> dict[Name, str]:
-        """Values that depend on the mesh by construction, with why."""
-        found: dict[Name, str] = {}
+    def on_purpose(self) -> dict[Name, Purpose]:
+        """Values that depend on the mesh by construction, with why: of several reasons the first kind."""
+        found: dict[Name, Purpose] = {}
         for _ in range(2):  # what a loop carries comes back in
             self._mark(self.many, found)
         return found
 
-    def mark(self, name: Name, why: str) -> None:
+    def mark(self, name: Name) -> None:
         """An argument that differs by device on purpose."""
-        self._given_purpose[name] = why
+        self._given_purpose[name] = Purpose("given")
 
     @cached_property
-    def _given_purpose(self) -> dict[Name, str]:
+    def _given_purpose(self) -> dict[Name, Purpose]:
         return {}
 
-    def _mark(self, program: Program, found: dict[Name, str]) -> None:
+    def _mark(self, program: Program, found: dict[Name, Purpose]) -> None:
         found.update(self._given_purpose)
         for step in program.steps:
             why = self._why(step.operands, found) or self._own(step)
@@ -173,20 +195,31 @@ class Walk:
                 leaves = step.primitive == "unshard"
                 found.update({name: why for name in step.results if leaves or self.standing(name)[0] != "right"})
 
-    def _why(self, operands: Iterable[Operand], found: Mapping[Name, str]) -> str | None:
-        return next((found[one] for one in operands if isinstance(one, int) and one in found), None)
+    def _why(self, operands: Iterable[Operand], found: Mapping[Name, Purpose]) -> Purpose | None:
+        reasons = [found[one] for one in operands if isinstance(one, int) and one in found]
+        return min(reasons, key=lambda one: _KINDS.index(one.kind), default=None)
 
-    def _own(self, step: Step) -> str | None:
+    def _own(self, step: Step) -> Purpose | None:
         """Why the step itself makes something that is each device's own."""
         if not step.manual or all(self.standing(name)[0] == "right" for name in step.results):
             return None
-        if step.primitive in _RANDOM:
-            return f"each device draws random numbers of its own ({step.place})"
+        if step.primitive in _RANDOM and not self.draws_the_same(step):
+            return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
-            return f"each device counts its own rows ({step.place}), as for a capacity per device"
+            return Purpose("counts", step.place)
         if step.primitive in _PICKS and self._picks(step):
-            return f"each device picks a piece of its own of a replicated array ({step.place})"
+            return Purpose("picks", step.place)
         return None
+
+    def draws_the_same(self, step: Step) -> bool:
+        """Whether all devices draw the very same, with one key, where one device draws more."""
+        (name, *_), (key, *_) = step.results, step.operands
+        if step.primitive != "random_bits" or name not in self.on_many.inside or name not in self.names:
+            return False
+        standing, relation = self.standing(key)
+        if self.standing(name)[0] != "none" or standing != "right" or relation is None or relation.over:
+            return False
+        return not self.varying(name)
 
     def _counts(self, step: Step) -> bool:
         (operand,) = step.operands
@@ -351,6 +384,24 @@ class Walk:
                 yield self._producers[one]
             left += self._sources.get(one, [])
 
+    def varying(self, name: Name) -> set[str]:
+        """The axes along which devices do not all hold the same."""
+        if name not in self.on_many.inside:
+            return set()
+        held = self.on_many.inside[name]
+        first = {axis: np.take(held.array, [0], axis=number) for number, axis in enumerate(held.axes)}
+        shape = held.array.shape
+        return {axis for axis, one in first.items() if not np.array_equal(np.broadcast_to(one, shape), held.array)}
+
+    def users(self, name: Name) -> list[tuple[Name, Step | None]]:
+        """What is made of a value, with the operations; those that hand it into a loop are None."""
+        if not self._users:
+            for made, sources in self._sources.items():
+                for source in sources:
+                    if isinstance(source, int):
+                        self._users.setdefault(source, []).append(made)
+        return [(made, self._producers.get(made)) for made in self._users.get(name, ())]
+
     def collective_before(self, operand: Operand) -> Step | None:
         """The last collective on the way of a value."""
         left, seen = [operand], set()
@@ -370,6 +421,14 @@ class Walk:
 
 def _is_whole(aval: Any) -> bool:
     return str(getattr(aval, "dtype", "")).startswith(("int", "uint", "bool"))
+
+
+def reduced_axes(step: Step) -> tuple[str, ...]:
+    """The mesh axes over which a collective adds up; empty for anything else."""
+    if step.primitive not in ("psum", "psum_invariant", "reduce_scatter"):
+        return ()
+    names = step.params.get("axes", step.params.get("axis_name", ()))
+    return tuple(names) if isinstance(names, (tuple, list)) else (names,)
 
 
 COLLECTIVES = frozenset(

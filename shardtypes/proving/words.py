@@ -36,6 +36,11 @@ def what_happens(found: Culprit, sizes: Mapping[str, int]) -> str:
     """What the operation of a culprit does, with what its operands were, and what to write instead."""
     step = found.step
     known = [one for one in found.operands if one is not None]
+    if step.primitive == "random_bits":
+        return (
+            "all devices draw the same random numbers, of which one device draws more: fold lax.axis_index(…) into the "
+            "key, or split it"
+        )
     if step.primitive == "unshard":
         return _returned(step, found, sizes)
     if step.primitive in ("psum", "psum_invariant", "pmax", "pmin"):
@@ -47,6 +52,58 @@ def what_happens(found: Culprit, sizes: Mapping[str, int]) -> str:
     if found.relation is not None and found.relation.factor != 1:
         return _scaled(found, sizes)
     return _combined(step, found, sizes)
+
+
+def arises(relation: Related, sizes: Mapping[str, int]) -> str:
+    """Where the relation of an operand arose."""
+    return f"it is {relation.words(sizes)} from here on"
+
+
+def goes_on(relation: Related, what: str, sizes: Mapping[str, int]) -> str:
+    """A part that is never reduced, where it arose."""
+    return f"{arises(relation, sizes)}: {what}"
+
+
+def last_collective(step: Step) -> str:
+    """The collective that an operand went through last."""
+    over = step.params.get("axes", step.params.get("axis_name"))
+    return f"{operation(step)} over {over} is the last collective before"
+
+
+def leaves(step: Step, axes: Sequence[str], relation: Related, what: str) -> str:
+    """A reduction that leaves a part over other axes."""
+    return f"{operation(step)} over {axes_text(axes)} leaves {partial_sum(relation.parts)}: {what}"
+
+
+def applied_here(operation: str) -> str:
+    """Where a part is used as if it were complete."""
+    return f"{operation} is applied to it"
+
+
+def differs(number: int, axes: Sequence[str]) -> str:
+    """Of a result that is returned as replicated."""
+    return f"result {number + 1} of shard_map differs along {axes_text(axes)} but is returned as replicated"
+
+
+def alike(number: int, axis: str, dim: int) -> str:
+    """Of a result that is returned as sharded."""
+    return (
+        f"result {number + 1} of shard_map is the same on all devices along {axis!r}, but is returned as sharded over "
+        f"it along dimension {dim}"
+    )
+
+
+def reduces(step: Step, axes: Sequence[str], what: str) -> str:
+    """The reduction that a wrong result went through last."""
+    return f"{operation(step)} over {axes_text(axes)}: {what}"
+
+
+def same_rows(axes: Sequence[str]) -> str:
+    """Indices into shards."""
+    return (
+        f"these are the same rows of every shard along {axes_text(axes)}: indices into a shard begin at its first row, "
+        "which depends on lax.axis_index(…)"
+    )
 
 
 def _words(relation: Related, sizes: Mapping[str, int]) -> str:
@@ -172,6 +229,8 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
         texts = [_part_words(awaiting[0], sizes), f"what is {rest[0].words(sizes)}"]
         return f"{applied_to(name, texts)}: {_remedy(awaiting[0], ' first')}"
     if awaiting:
+        if step.primitive == "div":
+            awaiting.reverse()  # what is divided by is the one that is used as if it were complete
         return applied_to(name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first"))
     split = [one for one in found.operands if one is not None and one.split]
     if split:

@@ -68,7 +68,25 @@ def step(w: f32["64 128"], state, x: f32["8 64"]):
     updates, state = tx.update(grads, state, params)
     return optax.apply_updates(params, updates), state
 """
-PROGRAMS = {"init": INIT, "named": NAMED, "object": OBJECT, "step": STEP}
+ALONE = """
+def start():
+    return {{"w": jnp.zeros((64, 128)), "v": jnp.zeros((32, 16))}}
+
+params = jax.jit(start, out_shardings={params})()
+state = jax.jit(tx.init, out_shardings={state})(params)
+"""
+PLACED = """
+class Trainer:
+    def __init__(self, tx):
+        self.start = jax.jit(tx.init, out_shardings={state})
+
+    def state(self):
+        params = jax.device_put({{"w": jnp.zeros((64, 128)), "v": jnp.zeros((32, 16))}}, {params})
+        return params, self.start(params)
+
+Trainer(tx).state()
+"""
+PROGRAMS = {"alone": ALONE, "placed": PLACED, "init": INIT, "named": NAMED, "object": OBJECT, "step": STEP}
 
 
 def reported(program: str, maker: str = "adamw(1e-3)", params: str = "sharded", state: str = "replicated") -> list[str]:

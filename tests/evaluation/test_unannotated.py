@@ -215,6 +215,67 @@ def f(params, x):
     assert "jnp.tanh is applied to a partial sum over 't'" in said
 
 
+MLP = """
+SPECS = {"w": P(None, "t"), "b": P("t"), "v": P("t", None), "c": P()}
+
+def f(ARGUMENTS):
+    def body(ARGUMENTS):
+        h = jax.nn.gelu(x @ params["w"] + params["b"])
+        return RESULT
+
+    return jax.shard_map(body, mesh=mesh, in_specs=(IN_SPECS), out_specs=P("d"), check_vma=False)(ARGUMENTS)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "specs"), [("params, x", 'SPECS, P("d")'), ("x, params", 'P("d"), SPECS')])
+def test_biases_among_parameters_have_fewer_dimensions(arguments: str, specs: str) -> None:
+    text = HEAD + MLP.replace("ARGUMENTS", arguments).replace("IN_SPECS", specs)
+    right = judged(text.replace("RESULT", 'lax.psum(h @ params["v"], "t") + params["c"]'))
+    assert right.compared == ("d", "t")
+    assert right.departures == ()
+    (said,) = texts(judged(text.replace("RESULT", 'lax.psum(h @ params["v"] + params["c"], "t")')))
+    assert "depends on the number of devices along 't'" in said
+
+
+def test_separate_biases_have_fewer_dimensions() -> None:
+    text = (
+        HEAD
+        + """
+def f(x, w, b, v, c):
+    def body(x, w, b, v, c):
+        return {}
+
+    specs = (P("d"), P(None, "t"), P("t"), P("t"), P())
+    return jax.shard_map(body, mesh=mesh, in_specs=specs, out_specs=P("d"), check_vma=False)(x, w, b, v, c)
+"""
+    )
+    assert texts(judged(text.format('lax.psum(jnp.tanh(x @ w + b) @ v, "t") + c'))) == []
+    (said,) = texts(judged(text.format('lax.psum(jnp.tanh(x @ w + b) @ v + c, "t")')))
+    assert "depends on the number of devices along 't'" in said
+
+
+def test_methods_of_objects_are_called() -> None:
+    text = (
+        HEAD
+        + """
+class Layer:
+    def __init__(self, axis):
+        self.axis = axis
+
+    def apply(self, x, w):
+        return {}
+
+layer = Layer("t")
+f = jax.jit(jax.shard_map(layer.apply, mesh=mesh, in_specs=(P("d", "t"), P("t")), out_specs=P("d"), check_vma=False))
+"""
+    )
+    right = judged(text.format("jnp.tanh(lax.psum(x @ w, self.axis))"))
+    assert right.compared == ("d", "t")
+    assert right.departures == ()
+    (said,) = texts(judged(text.format("lax.psum(jnp.tanh(x @ w), self.axis)")))
+    assert "jnp.tanh is applied to a partial sum over 't'" in said
+
+
 def test_one_argument_of_two_mapped_functions_is_one_array() -> None:
     text = """
 def f(x):

@@ -41,6 +41,7 @@ def mapped(specs: tuple[P, ...], out: Any, **options: Any) -> Callable[[Callable
     return decorate
 
 
+KEY = jax.eval_shape(jax.random.key, 0)
 X, W, V, B = array(8, 16), array(16, 32), array(32, 16), array(16)
 MLP = (P("d"), P(None, "t"), P("t"))
 
@@ -255,7 +256,88 @@ def mean_of_parts(x: Any, w: Any, v: Any) -> Any:
     return lax.pmean(y, "t")  # mark: pmean
 
 
+@mapped((P(("d", "t")), P()), P())
+def mean_not_reduced(x: Any, scale: Any) -> Any:
+    mean = jnp.mean(x, axis=0)  # mark: statistics
+    square = lax.pmean(jnp.mean(x * x, axis=0), ("d", "t"))
+    return lax.pmean(scale, "d") * lax.rsqrt(square - mean * mean + 1e-5)
+
+
+@mapped((P("d", "t"), P("t")), P("t"))
+def reduced_over_too_few(x: Any, w: Any) -> Any:
+    square = lax.psum(jnp.sum(x * x), "d")  # mark: few
+    return w * lax.rsqrt(square)
+
+
+@mapped((P("t"), P("d")), P("d"))
+def lookup_without_offset(table: Any, ids: Any) -> Any:
+    inside = (ids >= 0) & (ids < table.shape[0])
+    local = jnp.where(inside, ids, 0)  # mark: offset
+    return lax.psum(jnp.where(inside[..., None], table[local], 0.0), "t")
+
+
+@mapped((P(("d", "t")), P()), P())
+def divided_by_own_count(x: Any, scale: Any) -> Any:
+    count = lax.psum(jnp.sum(x > 0, dtype=jnp.float32), "d")  # mark: count
+    return lax.psum(jnp.sum(x) / count, ("d", "t")) * scale
+
+
+@mapped((P(), P("t")), P("t"))
+def masked_scores(x: Any, scores: Any) -> Any:
+    """Numbers that stand for a mask do not hide the others."""
+    slopes = 2.0 ** -(1.0 + jnp.arange(scores.shape[0]))  # mark: slopes
+    distance = jnp.arange(4)[:, None] - jnp.arange(4)
+    bias = jnp.where(distance >= 0, -slopes[:, None, None] * distance, -1e9)
+    return jax.nn.softmax(scores + bias + x)
+
+
+@mapped((P("d"), P()), P("d"))
+def same_draws(x: Any, key: Any) -> Any:
+    return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0)  # mark: draws
+
+
 WRONG = {
+    "mean_not_reduced": Case(
+        mean_not_reduced,
+        (X, B),
+        "it is a per-device mean along 'd' and 't' from here on: `*` is applied to a per-device mean along 'd' and "
+        "'t': call lax.pmean(…, ('d', 't')) first",
+        "statistics",
+    ),
+    "reduced_over_too_few": Case(
+        reduced_over_too_few,
+        (X, B),
+        "lax.psum over 'd' leaves a partial sum over 't': lax.rsqrt is applied to a partial sum over 't': "
+        "call lax.psum(…, 't') first",
+        "few",
+    ),
+    "lookup_without_offset": Case(
+        lookup_without_offset,
+        (array(32, 4), np.arange(24, dtype=np.int32).reshape(8, 3)),
+        "these are the same rows of every shard along 't': indices into a shard begin at its first row, which depends "
+        "on lax.axis_index(…)",
+        "offset",
+    ),
+    "divided_by_own_count": Case(
+        divided_by_own_count,
+        (X, array()),
+        "lax.psum over 'd' leaves a partial sum over 't': `/` is applied to a partial sum over 't': "
+        "call lax.psum(…, 't') first",
+        "count",
+    ),
+    "masked_scores": Case(
+        masked_scores,
+        (array(), array(8, 4, 4)),
+        "the result of lax.convert_element_type is not what one device computes, nor a shard or a partial result of it",
+        "slopes",
+    ),
+    "same_draws": Case(
+        same_draws,
+        (X, KEY),
+        "all devices draw the same random numbers, of which one device draws more: fold lax.axis_index(…) into the "
+        "key, or split it",
+        "draws",
+    ),
     "mean_of_parts": Case(
         mean_of_parts,
         (X, W, V),

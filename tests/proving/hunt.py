@@ -22,10 +22,12 @@ if __name__ == "__main__":
 
 import jax
 
+from shardtypes.proving.arguments import Layout
 from shardtypes.proving.evaluation import Unevaluated
 from shardtypes.proving.numbers import Values, run, without_axes
 from shardtypes.proving.observed import joined
 from shardtypes.proving.propagation import Proved, propagated
+from shardtypes.proving.random_draws import Drawn, related_draws, taken
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from tests.proving.programs import Program, drawn
@@ -42,8 +44,15 @@ def question(program: Program) -> tuple[Traced, Traced] | None:
     return many, one
 
 
+def own_draws(program: Program, many: Traced, one: Traced) -> Drawn:
+    """What devices draw for shards of what one device draws."""
+    shapes = [jax.ShapeDtypeStruct(shape, np.float32) for shape in program.shapes]
+    return related_draws(many.program, one.program, shapes, [Layout()] * len(shapes), program.sizes)
+
+
 def proof(program: Program, many: Traced, one: Traced) -> Proved:
-    return propagated(many.program, one.program, [same(shape) for shape in program.shapes], program.sizes)
+    given = [same(shape) for shape in program.shapes]
+    return propagated(many.program, one.program, given, program.sizes, drawn=own_draws(program, many, one))
 
 
 def wrong_claims(program: Program, many: Traced, one: Traced, proved: Proved, seed: int = 0) -> list[str]:
@@ -51,7 +60,10 @@ def wrong_claims(program: Program, many: Traced, one: Traced, proved: Proved, se
     rng = np.random.default_rng(seed)
     draws = [[rng.normal(size=shape) for shape in program.shapes] for _ in range(2)]
     names, partners = set(proved.claims), {partner for _, partner in proved.claims.values()}
-    on_many, on_one = run(many.program, draws, names), run(one.program, draws, partners)
+    pairs = {name: partner for name, (_, partner) in own_draws(program, many, one).items()}
+    on_many = run(many.program, draws, names | set(pairs))
+    instead = taken(pairs, on_many, many.program, one.program, program.sizes, len(draws))
+    on_one = run(one.program, draws, partners, instead)
     found = []
     for name, (state, partner) in proved.claims.items():
         if name not in on_many.inside or partner not in on_one.inside:

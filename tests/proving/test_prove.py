@@ -161,13 +161,19 @@ def _dropout(x: Any, key: Any) -> Any:
 
 def test_what_devices_draw_for_their_shards_one_device_takes() -> None:
     found = prove(_dropout(P("d")), array(8, 16), jax.random.key(0))
-    assert found.ok is None and found.agrees
+    assert found.ok and any("draw at random" in one for one in found.assumed)
 
     @mapped_over_d
     def averaged(x: Any, key: Any) -> Any:
         key = jax.random.fold_in(key, lax.axis_index("d"))
         return x / jnp.sum(jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x, 0.0))
 
+    @mapped_over_d
+    def normalised(x: Any, key: Any) -> Any:
+        noisy = x + jax.random.normal(jax.random.fold_in(key, lax.axis_index("d")), x.shape)
+        return noisy / lax.psum(jnp.sum(noisy**2), "d")
+
+    assert prove(normalised(P("d")), array(8, 16), cases.KEY).ok
     found = prove(averaged(P("d")), array(8, 16), jax.random.key(0))
     assert found.ok is False and found.culprit is not None
     assert "a partial sum over 'd'" in found.culprit.what
@@ -193,6 +199,60 @@ def test_a_capacity_of_each_device_is_not_blamed(choices: int) -> None:
     found = prove(routed, array(32, 4), array(4, 4))
     assert found.ok is None and found.agrees is False
     assert "counts its own rows" in found.reason
+
+
+_EXPERTS = (P("t"), P(), P("t"))
+
+
+def _experts(reduced: Any) -> Any:
+    """The gradients of a router and of experts, which see the rows that fit their capacity; and their reductions."""
+
+    @partial(jax.shard_map, mesh=MESH, in_specs=_EXPERTS, out_specs=(P(), P("t")), check_vma=False)
+    def gradients(x: Any, router: Any, experts: Any) -> Any:
+        def loss(router: Any, experts: Any) -> Any:
+            probs = jax.nn.softmax(x @ router)
+            chosen = jax.nn.one_hot(jnp.argmax(probs, axis=1), router.shape[1])
+            kept = chosen * (jnp.cumsum(chosen, axis=0) <= x.shape[0] // router.shape[1])
+            sent = lax.all_to_all(jnp.einsum("be,bd->ebd", kept, x), "t", 0, 1, tiled=True)
+            back = lax.all_to_all(jnp.tanh(jnp.einsum("ebd,edf->ebf", sent, experts)), "t", 1, 0, tiled=True)
+            return jnp.mean(jnp.einsum("be,ebf->bf", kept * probs, back) ** 2)
+
+        return reduced(*jax.grad(loss, argnums=(0, 1))(router, experts))
+
+    return gradients
+
+
+def test_what_a_capacity_does_not_explain_is_refuted() -> None:
+    """Devices that do not hold what they return as replicated, or hold one shard of what they return as sharded."""
+    args = array(32, 4), array(4, 8), array(8, 4, 4)
+    found = prove(_experts(lambda router, experts: (lax.pmean(router, "t"), experts / 4)), *args)
+    assert found.ok is None and found.agrees is False and "counts its own rows" in found.reason
+
+    found = prove(_experts(lambda router, experts: (lax.pmean(router, "d"), experts / 4)), *args)
+    assert found.ok is False and found.culprit is not None
+    assert found.culprit.what == (
+        "lax.psum over 'd': result 1 of shard_map differs along 't' but is returned as replicated"
+    )
+    assert "lax.pmean(router" in found.culprit.place.text
+
+    found = prove(_experts(lambda router, experts: (lax.pmean(router, "t"), lax.pmean(experts, "t"))), *args)
+    assert found.ok is False and found.culprit is not None
+    assert found.culprit.what == (
+        "lax.psum over 't': result 2 of shard_map is the same on all devices along 't', but is returned as sharded "
+        "over it along dimension 0"
+    )
+
+
+def test_draws_of_a_key_for_each_device_are_not_proved_where_devices_share_them() -> None:
+    """A key for pairs of devices, of which each has a shard of its own."""
+
+    @partial(jax.shard_map, mesh=MESH, in_specs=(P("t"), P()), out_specs=P("t"), check_vma=False)
+    def in_pairs(x: Any, key: Any) -> Any:
+        key = jax.random.fold_in(key, lax.axis_index("t") // 2)
+        return x + jax.random.normal(key, x.shape)
+
+    found = prove(in_pairs, array(8, 16), jax.random.key(0))
+    assert found.ok is None and "random numbers of its own" in found.reason
 
 
 def test_dependence_on_purpose_is_declared() -> None:

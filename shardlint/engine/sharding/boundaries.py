@@ -263,7 +263,7 @@ class _Check:
     ) -> None:  # fmt: skip
         """What a function gives against its specs."""
         self.values(value, shardings, what, operand, splits)
-        replicated = None if self.manual else replicated_states.found(value, shardings)
+        replicated = None if self.manual else replicated_states.found(value, shardings, self.site.it.placements)
         if replicated is not None:
             text, spec = replicated
             at = self.site.place(spec, operand)

@@ -78,11 +78,18 @@ def _constraint(site: Site) -> Value | None:
     # what to do with a name that has no rule was decided where a fallback is given
     lists = () if "fallback" in given else rules_in_force.lists(site, given.get("rules", NONE))
     named = check_names(site, spec, lists, operand)
+    keeps = named or not _has_repeats(spec)  # a name without a rule is a name all the same
     if not isinstance(value, ArrayValue):
-        return replace(value, names=spec) if named and isinstance(value, Unknown) else value
+        return replace(value, names=spec) if keeps and isinstance(value, Unknown) else value
     if named and check_rank(site, spec, value, operand):
-        named = labels.check_order(site, value, spec, lists, operand)
-    return labels.named(value, spec) if named else value
+        keeps = labels.check_order(site, value, spec, lists, operand)
+    return labels.named(value, spec) if keeps else value
+
+
+def _has_repeats(spec: SpecValue) -> bool:
+    """Whether one name stands for two dimensions."""
+    names = [name for entry in spec.entries or () for name in entry or ()]
+    return len(names) != len(set(names))
 
 
 def _partitioning(site: Site) -> Value:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from shardlint.engine.sharding import checks
+from shardlint.engine.sharding.placements import Placement
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.values import (
     ArrayValue,
@@ -18,13 +19,13 @@ from shardlint.values import (
 )
 
 
-def found(value: Value, shardings: Value) -> tuple[str, SpecValue] | None:
-    """What is wrong with the shardings of a result that has parameters and the state of their optimizer, and the spec
-    of the state."""
+def found(value: Value, shardings: Value, placements: Mapping[int, Placement]) -> tuple[str, SpecValue] | None:
+    """What is wrong with the shardings of a result that has the state of an optimizer, beside its parameters or made of
+    some that the program has placed, and the spec of the state."""
     for state, spec, path in _states(value, shardings, ""):
         if spec.entries is None or any(entry != () for entry in spec.entries) or state.moments_of is None:
             continue
-        sharded = _spec_of_parameters(state.moments_of, value, shardings)
+        sharded = _spec_of_parameters(state.moments_of, value, shardings, placements)
         if sharded is not None:
             text = (
                 f"result{path}, an optimizer state, is replicated ({shown(spec)}) though its parameters are sharded "
@@ -58,13 +59,15 @@ def _children(value: Value) -> Iterator[tuple[str, Value]]:
         yield from ((f".{name}", item) for name, item in value.fields)
 
 
-def _spec_of_parameters(parameters: Value, value: Value, shardings: Value) -> SpecValue | None:
+def _spec_of_parameters(
+    parameters: Value, value: Value, shardings: Value, placements: Mapping[int, Placement]
+) -> SpecValue | None:
     """A spec that shards one of these parameters, if all of them are among the results, or lie where it is known."""
     results = [(array, spec_of(one)) for array, one, _ in checks.pairs(value, shardings, "")]
     specs: list[SpecValue] = []
     for wanted, _ in checks.arrays(parameters, ""):
         place = next((index for index, (array, _) in enumerate(results) if _is_alike(array, wanted)), None)
-        spec = _own_spec(wanted) if place is None else results.pop(place)[1]
+        spec = _own_spec(wanted, placements) if place is None else results.pop(place)[1]
         if spec is None and place is None:
             return None
         if spec is not None and any(spec.entries or ()):
@@ -72,9 +75,11 @@ def _spec_of_parameters(parameters: Value, value: Value, shardings: Value) -> Sp
     return specs[0] if specs else None
 
 
-def _own_spec(array: ArrayValue) -> SpecValue | None:
+def _own_spec(array: ArrayValue, placements: Mapping[int, Placement]) -> SpecValue | None:
     """How an array is sharded that a function is given; None where that is not known of each of its dimensions, or
     where it is not sharded at all as far as is known."""
+    if id(array) in placements:
+        return placements[id(array)].spec
     axes = [dim.axes for dim in array.dims or ()]
     return SpecValue(tuple(axes)) if None not in axes and any(axes) else None
 

@@ -83,11 +83,12 @@ def names(prefix: str, text: str) -> list[str]:
 
 
 def adopted(value: ArrayValue) -> ArrayValue:
-    """An array met in manual code: one that is not of the manual view may be anything, except a NumPy one."""
+    """An array met in manual code: one that is not of the manual view may be anything, except a NumPy one, whose
+    numbers are there when the code is traced."""
     if value.manual:
         return value
     if value.numpy:
-        return replicated(value)
+        return replicated(value, constant=True)
     return settled(value, None, unclear=EVERY_AXIS)
 
 

@@ -177,7 +177,8 @@ def _power(case: Case) -> list[State]:
 _NONLINEAR = """exp exp2 log log2 log1p expm1 cos acos cosh tan logistic erfc lgamma digamma pow atan2 is_finite
     and or not xor rem clamp shift_left shift_right_logical shift_right_arithmetic population_count round floor ceil
     igamma igammac regularized_incomplete_beta nextafter acosh atanh polygamma zeta clz bessel_i0e bessel_i1e erf_inv
-    random_gamma_grad one_minus_square cbrt mulhi eq_to le_to lt_to"""
+    random_gamma_grad one_minus_square cbrt mulhi eq_to le_to lt_to
+    bitcast_convert_type"""
 _ODD = "sin tanh sinh asin atan asinh erf"
 
 RULES: dict[str, Rule] = {
