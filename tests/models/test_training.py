@@ -23,7 +23,11 @@ FEW = (
 CHOSEN = [bug for bug in bugs() if bug.id in FEW or os.environ.get("SHARDTYPES_ALL_BUGS")]
 
 
-@pytest.mark.parametrize("model", NAMES)
+#: They take longest to compile.
+_ONCE = ("flax_logical", "equinox_jaxtyping")
+
+
+@pytest.mark.parametrize("model", [pytest.param(name, marks=[pytest.mark.once] * (name in _ONCE)) for name in NAMES])
 def test_correct_model_passes(model: str) -> None:
     result = run(MODELS / model)
     assert result.returncode == 0, result.stdout + result.stderr
