@@ -43,12 +43,13 @@ class Layout:
         """The argument on many devices."""
         if self.how == "same":
             return value
-        array = np.moveaxis(np.asarray(value), self.dim, 0)
+        arrays: Any = jnp if is_key(value) else np
+        array = arrays.moveaxis(value if is_key(value) else np.asarray(value), self.dim, 0)
         if self.how == "copies":
-            array = np.repeat(array, self.count, axis=0)
+            array = array[np.repeat(np.arange(len(array)), self.count)]
         else:
             array = array.reshape(self.count, -1, *array.shape[2:])
-        return np.moveaxis(array, 0, self.dim)
+        return arrays.moveaxis(array, 0, self.dim)
 
 
 def layouts(program: Program, examples: Sequence[Any], mapped: frozenset[str]) -> list[Layout]:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from shardtypes.proving.alignment import aligned
@@ -95,8 +94,8 @@ def _arguments(program: Program, examples: Sequence[Any], places: Sequence[Layou
     for name, example, place in zip(program.inputs, examples, places, strict=True):
         if name not in used:
             given.append(np.zeros(()))
-        elif place.how == "own" and not isinstance(example, jax.ShapeDtypeStruct):
-            given.append(example)
+        elif place.how == "own":
+            given += draws([example], 1)[0]
         else:
             ((drawn,),) = draws([place.one(example)], 1)
             given.append(place.many(drawn))

@@ -75,3 +75,42 @@ def test_a_function_without_a_mesh_takes_the_one_of_its_calls(tmp_path: Path) ->
     path.write_text(LATER.replace("P('stages')", "P('stage')", 1))
     codes = [one.code for one in check([str(path)], find(tmp_path)).diagnostics]
     assert "ST103" in codes
+
+
+CONSTRAINED = """\
+import jax
+from jax.sharding import PartitionSpec as P
+
+def forward(x, w):
+    return jax.lax.with_sharding_constraint(x @ w, P({spec}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "mesh", "reported"),
+    [
+        ("'data', 'modle'", "jax.make_mesh((2, 4), ('data', 'model'))", True),
+        ("('data', 'modle')", "jax.make_mesh((2, 4), ('data', 'model'))", True),
+        ("'data', 'model'", "jax.make_mesh((2, 4), ('data', 'model'))", False),
+        ("'rows', 'columns'", "jax.make_mesh((2, 4), ('data', 'model'))", False),  # for a mesh of whoever calls it
+        ("'data', 'modle'", "jax.make_mesh((2, 4), names())", False),
+        ("'data', 'modle'", "jax.make_mesh((2, 4), ('data', 'modle'))", False),
+    ],
+)
+def test_a_constraint_is_held_against_the_meshes_that_the_project_makes(
+    tmp_path: Path, spec: str, mesh: str, reported: bool
+) -> None:
+    """Where no mesh is in force; what is constrained need not be known."""
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    (tmp_path / "model.py").write_text(CONSTRAINED.format(spec=spec))
+    (tmp_path / "train.py").write_text(f"import jax\nfrom names import names\n\nmesh = {mesh}\n")
+    found = [one.message for one in check([str(tmp_path)], find(tmp_path)).diagnostics]
+    assert found == (["no mesh has an axis 'modle' (axes: 'data', 'model')"] if reported else [])
+
+
+def test_a_mesh_in_force_that_is_not_known_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    (tmp_path / "train.py").write_text("import jax\n\nmesh = jax.make_mesh((2, 4), ('data', 'model'))\n")
+    text = CONSTRAINED.format(spec="'data', 'modle'").replace("(x, w):", "(x, w, mesh):\n    jax.set_mesh(mesh)")
+    (tmp_path / "model.py").write_text(text)
+    assert check([str(tmp_path)], find(tmp_path)).diagnostics == []

@@ -135,6 +135,24 @@ def test_copies_of_an_argument_are_one_argument() -> None:
     assert found.ok is None and "result[0] is a per-device mean along 'i'" in found.reason
 
 
+def test_keys_of_devices_may_be_arguments() -> None:
+    """Keys of their own, of which each device draws for its rows; and copies of one."""
+
+    @partial(jax.pmap, axis_name="i")
+    def step(w: Any, x: Any, key: Any) -> Any:
+        noisy = x + jax.random.normal(key, x.shape)
+        return w - lax.pmean(jax.grad(lambda w: jnp.mean((noisy @ w) ** 2))(w), "i")
+
+    x = np.random.default_rng(0).normal(size=(8, 4, 3)).astype(np.float32)
+    w = np.stack([np.arange(3, dtype=np.float32)] * 8)
+    keys = jax.random.split(jax.random.key(0), 8)
+    found = prove(step, w, x, keys)
+    assert found.ok and any("draw at random" in one for one in found.assumed)
+    found = prove(step, w, x, jnp.stack([keys[0]] * 8))
+    assert found.ok is False and found.culprit is not None
+    assert "all devices draw the same random numbers" in found.culprit.what
+
+
 def mapped_over_d(body: Any) -> Any:
     """Make functions of the spec of the first argument and the result."""
     return lambda spec: jax.shard_map(body, mesh=MESH, in_specs=(spec, P()), out_specs=spec, check_vma=False)

@@ -42,6 +42,13 @@ def mesh_axes(site: Site, sharding: Value, explicit: MeshValue | None = None) ->
     return dict(site.it.mesh) or None
 
 
+def made_axes(site: Site, spec: SpecValue) -> dict[str, int | None] | None:
+    """The axes of all meshes that the project makes, for a spec that names some of them where no mesh is in force."""
+    made = site.it.made_axes.only if site.frame.mesh is None and not site.it.mesh else frozenset()
+    named = {axis for entry in spec.entries or () for axis in entry or ()}
+    return dict.fromkeys(sorted(made)) if named & made else None
+
+
 def check_axes(site: Site, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None) -> bool:
     """Axes that occur twice, and axes that the mesh does not have. False after a report."""
     wrong = wrong_axis(spec, axes)

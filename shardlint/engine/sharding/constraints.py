@@ -119,7 +119,7 @@ def _place(
     operand = site.operand(1, names[1])
     for leaf in checks.shardings_in(sharding):  # whatever the value is; a NamedSharding was judged where it was made
         if isinstance(leaf, SpecValue):
-            checks.check_axes(site, leaf, checks.mesh_axes(site, leaf), operand)
+            checks.check_axes(site, leaf, checks.mesh_axes(site, leaf) or checks.made_axes(site, leaf), operand)
     for array, one, what in checks.pairs(value, sharding, "the value"):
         spec = spec_of(one)
         if spec is None:
