@@ -83,8 +83,11 @@ def _callers(step: Step) -> list[Place]:
 
 def _shared_indices(walk: Walk, found: Culprit, where: Where) -> Where | None:
     """Rows of a shard are read at places that are the same for all shards: where these were computed."""
-    step, relation = found.step, found.operands[0]
-    if step.primitive != "gather" or relation is None or not relation.split:
+    step = found.step
+    if step.primitive != "gather":
+        return None
+    relation = found.operands[0]
+    if relation is None or not relation.split:
         return None
     index = step.operands[1]
     varying = set() if isinstance(index, Constant) else walk.varying(index)

@@ -50,8 +50,8 @@ def test_equal_and_several_leaves() -> None:
 CULPRITS = {
     "missing": (
         "mesh axis 't' changes the answer: on t=4, result['y'] is off by *",
-        "return x + reduce(*",
-        "`+` is applied to a partial sum over 't' and what is replicated: call lax.psum(…, 't') first",
+        "return h @ v",
+        "it is a partial sum over 't' from here on: `+` is applied to a partial sum over 't' and what is *: call *",
     ),
     "double": (
         "*'t'*, result['y'] is off by * of its largest value",
