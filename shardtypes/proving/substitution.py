@@ -8,6 +8,7 @@ the size of an axis in Python. So while a block runs, every mesh with one of the
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,7 +27,9 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
 from shardtypes.kept_meshes import forgetting_meshes
 
 # Part of the key of JAX's caches of traces, so that what is traced on our meshes is never taken for the user's program.
+# Each trace has a number of its own: of what an earlier one has kept, this one would not see which axes it maps over.
 _traced_for = jax.make_user_context(default_value=None)
+_traces = itertools.count()
 
 
 @dataclass
@@ -46,7 +49,7 @@ def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Se
     """
     seen = Seen()
     with ExitStack() as stack:
-        stack.enter_context(_traced_for(tuple(sorted(sizes.items()))))
+        stack.enter_context(_traced_for((next(_traces), *sorted(sizes.items()))))
         stack.enter_context(forgetting_meshes())
         device = _device_of(context if context is not None else jax.sharding.get_abstract_mesh())
         for owner, name, new in _changes(sizes, seen, device):

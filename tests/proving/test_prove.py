@@ -153,6 +153,16 @@ def test_keys_of_devices_may_be_arguments() -> None:
     assert "all devices draw the same random numbers" in found.culprit.what
 
 
+@pytest.mark.parametrize("transform", [jax.jit, lambda f: f])
+def test_a_function_is_asked_about_again(transform: Any) -> None:
+    """What JAX keeps of the first time hides nothing the second time."""
+    case = WRONG["sum_of_means"]
+    function = transform(case.made(MESH))
+    first, second = prove(function, *case.args), prove(function, *case.args)
+    assert first.ok is False and second.ok is False
+    assert first.sizes == second.sizes == SIZES
+
+
 def mapped_over_d(body: Any) -> Any:
     """Make functions of the spec of the first argument and the result."""
     return lambda spec: jax.shard_map(body, mesh=MESH, in_specs=(spec, P()), out_specs=spec, check_vma=False)
