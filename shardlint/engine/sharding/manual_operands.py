@@ -31,13 +31,14 @@ _LOSSES = frozenset(
 
 def with_ranks(qualname: str, args: Sequence[Value]) -> Sequence[Value]:
     """The arguments, those of unknown rank with the one that the equation or pattern among them gives."""
-    if qualname not in PATTERNS or not any(isinstance(arg, Unknown) and arg.leaf is not None for arg in args):
+    if qualname not in PATTERNS:
         return args
     found = list(args)
     for place, rank in ranks(qualname, args).items():
         one = args[place]
         if isinstance(one, Unknown) and one.leaf is not None:
-            found[place] = ranked(one, tuple(Dimension(None) for _ in range(rank)))
+            dims = (Dimension(None),) * rank
+            found[place] = ranked(one, dims)
     return found
 
 
@@ -49,9 +50,10 @@ def ranks(qualname: str, args: Sequence[Value]) -> dict[int, int]:
     text = args[place]
     if not isinstance(text, Literal) or not isinstance(text.value, str) or "..." in text.value:
         return {}
-    terms = [_dimensions(term, qualname) for term in text.value.partition("->")[0].split(",")]
-    first = 1 if place == 0 else 0
-    if len(terms) > len(args) - 1 or (place == 0 and len(terms) != len(args) - 1):
+    operands, _, _ = text.value.partition("->")
+    terms = [_dimensions(term, qualname) for term in operands.split(",")]
+    first = int(place == 0)
+    if len(terms) > len(args) - 1 or (first and len(terms) < len(args) - 1):
         return {}
     return {first + number: rank for number, rank in enumerate(terms) if rank is not None}
 
@@ -67,7 +69,7 @@ def learn(frame: Frame, qualname: str, args: Sequence[Value], operands: Sequence
 
 
 def _with_rank(qualname: str, value: Value, rank: int) -> Value:
-    dims = tuple(Dimension(None) for _ in range(rank))
+    dims = (Dimension(None),) * rank
     if isinstance(value, Unknown) and qualname.endswith(".einsum"):  # the others also take lists of arrays
         return ranked(value, dims)
     if isinstance(value, ArrayValue) and value.dims is None:
