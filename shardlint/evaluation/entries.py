@@ -203,6 +203,7 @@ def _guesses(entry: Entry, reasons: Sequence[str]) -> Iterator[Guess]:
     if any(reason.startswith(SizesDiffer.__name__) for reason in reasons):
         yield from _with_biases(entry)
     yield from (Guess(whole=name) for name in names[:MOST_GUESSED])
+    yield from (Guess(whole=name, as_specs=frozenset({name})) for name in names[:MOST_GUESSED])  # labels
 
 
 def _with_biases(entry: Entry) -> Iterator[Guess]:
