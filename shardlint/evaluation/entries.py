@@ -203,6 +203,8 @@ def _guesses(entry: Entry, reasons: Sequence[str]) -> Iterator[Guess]:
     if any(reason.startswith(SizesDiffer.__name__) for reason in reasons):
         yield from _with_biases(entry)
     yield from (Guess(whole=name) for name in names[:MOST_GUESSED])
+    for name in names[:MOST_GUESSED]:  # labels
+        yield Guess(whole=name, as_specs=frozenset({name}))
 
 
 def _with_biases(entry: Entry) -> Iterator[Guess]:
@@ -210,8 +212,11 @@ def _with_biases(entry: Entry) -> Iterator[Guess]:
     names = list(dict.fromkeys(entry.guessed))[:_MOST_OF_RANKS]
     if len(names) < 2:
         return
-    yield from (Guess(as_specs=frozenset(names) - {batch}) for batch in dict.fromkeys((names[0], names[-1])))
-    yield from (Guess(as_specs=frozenset(chosen)) for count in (1, 2) for chosen in combinations(names, count))
+    for batch in (names[0], names[-1]):
+        yield Guess(as_specs=frozenset(names) - {batch})
+    for count in (1, 2):
+        for chosen in combinations(names, count):
+            yield Guess(as_specs=frozenset(chosen))
 
 
 def _finite(tried: Trial) -> Trial:

@@ -237,6 +237,24 @@ def test_biases_among_parameters_have_fewer_dimensions(arguments: str, specs: st
     assert "depends on the number of devices along 't'" in said
 
 
+def test_labels_have_fewer_dimensions_than_what_they_belong_to() -> None:
+    text = (
+        HEAD
+        + """
+def f(logits, labels):
+    def body(logits, labels):
+        nll = -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
+        batch, _ = logits.shape
+        return lax.psum(nll.sum(), "d") / {}
+
+    return jax.shard_map(body, mesh=mesh, in_specs=(P("d"), P("d")), out_specs=P(), check_vma=False)(logits, labels)
+"""
+    )
+    assert texts(judged(text.format('lax.psum(batch, "d")'))) == []
+    (said,) = texts(judged(text.format("batch")))
+    assert "depends on the number of devices along 'd'" in said
+
+
 def test_separate_biases_have_fewer_dimensions() -> None:
     text = (
         HEAD
