@@ -16,7 +16,6 @@ from tests.support import run_python
 
 FEW = (
     "transformer/einsum-letters-swapped",
-    "pmap_classifier/wrong-dtype",
     "pmap_classifier/forgotten-psum",
     "equinox_jaxtyping/swapped-arguments",
 )

@@ -34,9 +34,14 @@ from tests.proving.programs import Program, drawn
 
 
 def question(program: Program) -> tuple[Traced, Traced] | None:
-    """The program on its mesh and on one device; None where it does not run on one."""
+    """The program on its mesh and on one device; None where it does not run on one, or JAX cannot derive it."""
     shapes = [jax.ShapeDtypeStruct(shape, np.float32) for shape in program.shapes]
-    many = traced(program.run, tuple(shapes), {}, program.sizes, None)
+    try:
+        many = traced(program.run, tuple(shapes), {}, program.sizes, None)
+    except ValueError as error:
+        if "Expected cotangent type" not in str(error):  # of an all_to_all that moves the dimension that it splits
+            raise
+        return None
     try:
         one = traced(program.run, tuple(shapes), {}, dict.fromkeys(program.sizes, 1), None)
     except Exception:  # noqa: BLE001 - what it does is possible on one mesh alone

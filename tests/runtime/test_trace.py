@@ -35,7 +35,7 @@ LAST: dict[str, Callable[[Any], Any]] = {
     "array": lambda x: x,
     "rows": lambda x: x.sum(1),
     "flat": lambda x: x.reshape(-1),
-    "row by row": lambda x: sum(x[i] for i in range(x.shape[0])),
+    "every eighth row": lambda x: sum(x[i] for i in range(0, x.shape[0], 8)),  # each round is traced again
     "none if small": lambda x: x if x.shape[0] > 3 else x[:0],
 }
 RESULTS = ["B M", "M B", "B", "M", "B*M", "2*B M", "B (M+1)//2", "B M//2", "B B", "B M+1", "2 M", "2*B", "_ M"]
