@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
+from pathlib import Path
 
 from mypy.nodes import BytesExpr, StrExpr, TypeInfo
 from mypy.plugin import AnalyzeTypeContext, FunctionContext
@@ -24,6 +26,8 @@ from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE, GLOBAL
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, messages, parse
 
 STACK = "<stacked>"
+_DIVISOR = re.compile(r"/([^\W\d]\w*)")
+_TEXTS = re.compile(r""" "([^"\n]*)" | '([^'\n]*)' """, re.VERBOSE)
 
 
 def array_annotation(ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: Reporter) -> Type:
@@ -121,6 +125,8 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
     try:
         shape = parse(text, dialect)
     except ShapeSyntaxError as error:
+        if dialect == "jaxtyping" and _is_division(ctx, text[error.column :]):
+            return None
         problem = messages.invalid_shape(text, error.message, error.column, error.hint)
         report(ctx.api, "ST101", problem, ctx.context, SYNTAX)
         return None
@@ -129,6 +135,18 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
         own = prefixed(shape, f"{GLOBAL}{OF}")
         return parse(own) if own is not None else None
     return shape
+
+
+def _is_division(ctx: AnalyzeTypeContext, rest: str) -> bool:
+    """Whether a jaxtyping shape goes on with ``/name``, and the name stands as a size in a text of the file: that is a
+    division, which fits where nothing is left over."""
+    name = _DIVISOR.match(rest)
+    file = getattr(getattr(ctx.api, "api", None), "cur_mod_node", None)  # its interface does not say so
+    path = getattr(file, "path", None)
+    if name is None or path is None:
+        return False
+    texts = _TEXTS.findall(Path(path).read_text("utf-8", "replace"))
+    return any(name[1] in (double or single).split() for double, single in texts)
 
 
 def annotation_value(ctx: FunctionContext, report: Reporter) -> Type:
