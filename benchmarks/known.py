@@ -10,7 +10,6 @@ With ``--reasons`` it lists why the others are not known, most frequent first.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import statistics
 import sys
@@ -21,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardlint import engine, ir, run
-from shardlint.config import Config
+from benchmarks.tools import lint_here
+from shardlint import engine, ir
 from shardlint.engine.shown import shown
 from shardlint.values import ArrayValue, ExternalValue, Unknown
 from shardlint.walking import walk
@@ -155,13 +154,9 @@ def recorded(count: Count) -> Iterator[None]:
 
 def measure(checkout: str) -> Count:
     """One checkout, read from its own root."""
-    here, count = Path.cwd(), Count()
-    os.chdir(checkout)
-    try:
-        with recorded(count):
-            run.check(["."], Config(root=Path.cwd(), jobs=1), cache=False)
-    finally:
-        os.chdir(here)
+    count = Count()
+    with recorded(count):
+        lint_here(checkout)
     return count
 
 

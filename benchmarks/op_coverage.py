@@ -10,7 +10,6 @@ without a model and the calls whose arguments no model understood, most frequent
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shardlint import run
-from shardlint.config import Config
+from benchmarks.tools import lint_here
 from shardlint.engine import calls
 from shardlint.ops.registry import short_name
 from shardlint.values import ArrayValue, DictValue, MaybeValue, SequenceValue, Unknown, Value
@@ -94,14 +92,9 @@ def arrays(values: Iterable[Value]) -> Iterable[ArrayValue]:
 
 def measure(checkouts: list[str]) -> Iterator[tuple[str, list[Site]]]:
     """Each checkout with its call sites."""
-    here = Path.cwd()
     for checkout in checkouts:
         with Recorder() as recorder:
-            os.chdir(checkout)
-            try:
-                run.check(["."], Config(root=Path.cwd(), jobs=1), cache=False)
-            finally:
-                os.chdir(here)
+            lint_here(checkout)
         yield Path(checkout).resolve().name, list(recorder.sites.values())
 
 

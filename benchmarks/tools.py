@@ -8,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from benchmarks.findings import Said
 from benchmarks.translate import Transform, translate
+from shardlint import run
+from shardlint.config import Config
 
 _JOBS = 2
 
@@ -44,6 +47,12 @@ def shardlint(folder: Path, *, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
         yield folder / one["path"], one["line"], f"{one['code']} {one['message']}", False
         for place in one["related"]:
             yield folder / place["path"], place["line"], f"{one['code']} {one['message']}: {place['message']}", True
+
+
+def lint_here(checkout: str) -> None:
+    """Lint a checkout from its own root, in this process and from nothing, so that what the engine does can be seen."""
+    with chdir(checkout):
+        run.check(["."], Config(root=Path.cwd(), jobs=1), cache=False)
 
 
 def mypy(folder: Path, *, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:

@@ -13,7 +13,6 @@ import argparse
 import json
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +23,12 @@ from typing import Any
 
 import jax
 
-import shardtypes
 from benchmarks.mutation import numbers
 from benchmarks.mutation.cases import Case
 from benchmarks.mutation.evaluation import Baseline, Process, calls_of, sources_of
 from benchmarks.mutation.mutants import Program, mutants, programs
 from benchmarks.mutation.proof_questions import Question, questions
-from benchmarks.mutation.worker import Session, compile_quickly, encoded, imported, limit, limited
+from benchmarks.mutation.worker import Session, compiled_quickly, encoded, first_job, imported, limit
 from shardtypes.proving import Proof, prove
 
 _SECONDS = 90
@@ -217,12 +215,8 @@ def _summary(proof: Proof, seconds: float) -> Said:
 
 def serve() -> None:
     """Answer jobs until the input ends; the first one brings the original program."""
-    limited()
-    shardtypes.enabled(False)
-    jax.config.update("jax_num_cpu_devices", 8)
-    first = json.loads(sys.stdin.readline())
-    with tempfile.TemporaryDirectory() as cache:
-        compile_quickly(cache)
+    first = first_job()
+    with compiled_quickly():
         prover = Prover(encoded(first["sources"]), first["on devices"])
         print(json.dumps(prover.baseline()), flush=True)
         for count, line in enumerate(sys.stdin):

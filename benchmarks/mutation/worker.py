@@ -19,7 +19,7 @@ import traceback
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import jax
@@ -224,13 +224,8 @@ class Session:
 
 def main() -> None:
     """Answer jobs until the input ends; the first one brings the original program."""
-    limited()
-    shardtypes.enabled(False)
-    jax.config.update("jax_num_cpu_devices", 8)
-    first = json.loads(sys.stdin.readline())
-    with tempfile.TemporaryDirectory() as cache:
-        if first["way"] == "numbers":
-            compile_quickly(cache)
+    first = first_job()
+    with compiled_quickly() if first["way"] == "numbers" else nullcontext():
         session = Session(first["way"], encoded(first["sources"]))
         print(json.dumps(session.baseline() if first["baseline"] else {}), flush=True)
         for line in sys.stdin:
@@ -238,12 +233,24 @@ def main() -> None:
             print(json.dumps(session.judge(encoded(job["sources"]), job["calls"])), flush=True)
 
 
-def compile_quickly(cache: str) -> None:
+def first_job() -> dict[str, Any]:
+    """Make this process ready for jobs (eight CPU devices, limited in time, nothing checked by us); read the first."""
+    limited()
+    shardtypes.enabled(False)
+    jax.config.update("jax_num_cpu_devices", 8)
+    job: dict[str, Any] = json.loads(sys.stdin.readline())
+    return job
+
+
+@contextmanager
+def compiled_quickly() -> Iterator[None]:
     """A mutant runs once on few numbers: no optimizations, and what it shares with the others is compiled once."""
     jax.config.update("jax_disable_most_optimizations", True)
-    jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    with tempfile.TemporaryDirectory() as cache:
+        jax.config.update("jax_compilation_cache_dir", cache)
+        yield
 
 
 def encoded(sources: Mapping[str, str]) -> dict[str, bytes]:

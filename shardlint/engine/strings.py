@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.divisions import is_division
 from shardlint.engine.annotations import array_form, resolve, shape_text
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import ArrayType, SequenceType, Type
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _SUBSCRIPTS: frozenset[type[ir.Node]] = frozenset({ir.Subscript})
 _CONSTANTS: frozenset[type[ir.Node]] = frozenset({ir.Const})
-_DIVISOR = re.compile(r"/([^\W\d]\w*)")
 _FUNCTIONS: frozenset[type[ir.Node]] = frozenset({ir.Function})
 
 
@@ -54,7 +53,7 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
     except ShapeSyntaxError as error:
         if dialect == "kauldron" or _is_read_by_project(it, node, module):
             return  # its own additions are no mistakes
-        if dialect == "jaxtyping" and _is_division(it, module, text[error.column :]):
+        if dialect == "jaxtyping" and is_division(text[error.column :], _texts(it, module)):
             return
         start = max(min(error.column, len(text) - 1), 0)
         span = (start, min(start + 1, len(text))) if literal else None
@@ -64,15 +63,12 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
     _axes(it, frame, expr, shape, literal)
 
 
-def _is_division(it: Interpreter, module: str, rest: str) -> bool:
-    """Whether a jaxtyping shape goes on with ``/name``, and the name stands as a size in a text of the module: that is
-    a division, which fits where nothing is left over."""
-    name = _DIVISOR.match(rest)
+def _texts(it: Interpreter, module: str) -> Iterator[str]:
+    """The strings of a module."""
     source = it.project.module(module)
-    if name is None or source is None:
-        return False
-    texts = (node.value for node in walk(source.body, _CONSTANTS) if isinstance(node, ir.Const))
-    return any(isinstance(text, str) and name[1] in text.split() for text in texts)
+    for node in walk(source.body if source is not None else (), _CONSTANTS):
+        if isinstance(node, ir.Const) and isinstance(node.value, str):
+            yield node.value
 
 
 def _is_read_by_project(it: Interpreter, node: ir.Subscript, module: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from mypy.types import (
     get_proper_type,
 )
 
+from shardlint.divisions import is_division
 from shardlint.mypy_plugin.errors import AXES, SYNTAX, Reporter
 from shardlint.mypy_plugin.forms import OF, Forms, prefixed, read_array
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING
@@ -26,7 +28,6 @@ from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE, GLOBAL
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, messages, parse
 
 STACK = "<stacked>"
-_DIVISOR = re.compile(r"/([^\W\d]\w*)")
 _TEXTS = re.compile(r""" "([^"\n]*)" | '([^'\n]*)' """, re.VERBOSE)
 
 
@@ -125,7 +126,7 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
     try:
         shape = parse(text, dialect)
     except ShapeSyntaxError as error:
-        if dialect == "jaxtyping" and _is_division(ctx, text[error.column :]):
+        if dialect == "jaxtyping" and is_division(text[error.column :], _texts_of_the_file(ctx)):
             return None
         problem = messages.invalid_shape(text, error.message, error.column, error.hint)
         report(ctx.api, "ST101", problem, ctx.context, SYNTAX)
@@ -137,16 +138,13 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
     return shape
 
 
-def _is_division(ctx: AnalyzeTypeContext, rest: str) -> bool:
-    """Whether a jaxtyping shape goes on with ``/name``, and the name stands as a size in a text of the file: that is a
-    division, which fits where nothing is left over."""
-    name = _DIVISOR.match(rest)
+def _texts_of_the_file(ctx: AnalyzeTypeContext) -> Iterator[str]:
+    """The strings of the file that is analyzed."""
     file = getattr(getattr(ctx.api, "api", None), "cur_mod_node", None)  # its interface does not say so
     path = getattr(file, "path", None)
-    if name is None or path is None:
-        return False
-    texts = _TEXTS.findall(Path(path).read_text("utf-8", "replace"))
-    return any(name[1] in (double or single).split() for double, single in texts)
+    if path is not None:
+        for double, single in _TEXTS.findall(Path(path).read_text("utf-8", "replace")):
+            yield double or single
 
 
 def annotation_value(ctx: FunctionContext, report: Reporter) -> Type:
