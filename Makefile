@@ -51,13 +51,13 @@ test: lint
 test-default: env
 	@$(BIN)/python $(COMPILED)
 	@echo "== tests, $$($(BIN)/python --version) =="
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --durations=15 --durations-min=3 $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 $(TESTS)
 
 test-second: second-env
 	@if [ -x $(SECOND_BIN)/python ]; then \
 	    $(SECOND_BIN)/python $(COMPILED); \
 	    echo "== tests, $$($(SECOND_BIN)/python --version) =="; \
-	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --durations=15 --durations-min=3 -m 'not once' $(TESTS); \
+	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 -m 'not once' $(TESTS); \
 	else \
 	    echo '== no second Python (3.12 or 3.13) on the PATH or under pyenv: tests ran on one only =='; \
 	fi

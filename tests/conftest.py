@@ -9,10 +9,13 @@ import tempfile
 
 from hypothesis import settings
 
+from tests.support import quick_xla_flags
+
 # No accelerator is needed, and looking for one takes seconds.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # What is compiled here runs once: XLA takes longer to optimize it than the device to run it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("XLA_FLAGS", quick_xla_flags())
 # Many processes compile the same small programs: what one has compiled the others read.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="jax-cache-")

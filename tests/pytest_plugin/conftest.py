@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import quick_xla_flags
+
 # A machine may be busy with other things too: only what hangs is ended by this, all else by what it does.
 HANGING_SECONDS = 1500.0
 
@@ -21,7 +23,8 @@ Run = Callable[..., pytest.RunResult]
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run pytest with the plugin on this source tree, installed or not."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS", "PYTEST_ADDOPTS"):
+    monkeypatch.setenv("XLA_FLAGS", quick_xla_flags())
+    for name in ("JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
 
     def run_pytest(*args: str) -> pytest.RunResult:

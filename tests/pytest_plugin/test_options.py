@@ -11,6 +11,7 @@ import pytest
 
 from pytest_shardtypes.axes import BadMesh, MeshAxes
 from pytest_shardtypes.options import Options, read_options
+from tests.support import quick_xla_flags
 
 from .conftest import ROOT, Run
 
@@ -170,10 +171,11 @@ def test_off_costs_nothing_and_changes_nothing(
             ours = [m for m in sys.modules if m.split(".")[0] in ("shardtypes", "pytest_shardtypes")]
             assert sorted(ours) == ["pytest_shardtypes", "pytest_shardtypes.plugin"]
             assert not {"jax", "numpy", "libcst", "typeguard"} & set(sys.modules)
-            assert "XLA_FLAGS" not in os.environ
+            assert os.environ["XLA_FLAGS"] == os.environ["GIVEN"]
             assert "_shardtypes_mesh" not in request.fixturenames
         """
     )
+    monkeypatch.setenv("GIVEN", quick_xla_flags())
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other plugins import typeguard
     run("--strict-markers").assert_outcomes(passed=1)
 
