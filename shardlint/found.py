@@ -23,17 +23,29 @@ class ShownType:
 
 
 @frozen
+class Way:
+    """How a program comes to a result that depends on the number of devices along an axis: the finding (by its code and
+    place), and the lines (file, number) that lead to where it begins and from there to the result."""
+
+    code: str
+    place: Place
+    axis: str
+    lines: frozenset[tuple[str, int]]
+
+
+@frozen
 class Found:
     """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each; of
-    ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``types`` and ``uses`` are what is
-    known of names where they are assigned and used, if somebody asks; ``read`` is what the analysis asked of the
-    project."""
+    ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``ways`` lead to what running the
+    file finds; ``types`` and ``uses`` are what is known of names where they are assigned and used, if somebody asks;
+    ``read`` is what the analysis asked of the project."""
 
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
     gaps: tuple[tuple[str, int], ...] = ()
     known: int = 0
     arrays: int = 0
+    ways: tuple[Way, ...] = ()
     types: tuple[ShownType, ...] = ()
     uses: tuple[ShownType, ...] = ()
     crash: tuple[str, str] | None = None
@@ -42,4 +54,4 @@ class Found:
     @property
     def kept(self) -> tuple[object, ...]:
         """What the cache keeps: the first fields."""
-        return self.raw, self.anchors, self.gaps, self.known, self.arrays
+        return self.raw, self.anchors, self.gaps, self.known, self.arrays, self.ways

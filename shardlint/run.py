@@ -25,6 +25,7 @@ from shardlint.module_names import folder_name, source_file
 from shardlint.notebooks import Notebook, OtherLanguage, in_cells
 from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
+from shardlint.repeats import without_repeats
 from shardlint.reuse import Earlier
 from shardlint.selection import REPORTED_BY_RUNS, Selection, config_findings, silenced, wrong_comments
 from shardlint.sources import Modules, Source
@@ -117,21 +118,6 @@ def check(
     return report
 
 
-def _without_repeats(found: Found, places: Set[tuple[str, Place]]) -> Found:
-    """What was found in a file, without what a call makes appear in another file where it is found anyway."""
-    pairs = zip(found.raw, found.anchors, strict=True)
-    kept = [(one, lines) for one, lines in pairs if not (_is_of_another_file(one) and _origin(one) in places)]
-    return replace(found, raw=tuple(one for one, _ in kept), anchors=tuple(lines for _, lines in kept))
-
-
-def _is_of_another_file(one: Diagnostic) -> bool:
-    return bool(one.related) and one.related[-1].place.path != one.place.path
-
-
-def _origin(one: Diagnostic) -> tuple[str, Place]:
-    return one.code, one.related[-1].place
-
-
 def _by_folder(settings: Config | Settings) -> Settings:
     return (lambda folder: settings) if isinstance(settings, Config) else settings
 
@@ -166,8 +152,7 @@ class _Run:
         relevant_names = self.lower_all(requested, context)
         wanted = [s for s in requested if s.file.module in relevant_names and s.summary]
         results = self.analyse(wanted, show_types)
-        places = {(one.code, one.place) for found in results.values() for one in found.raw}
-        found = {name: _without_repeats(one, places) for name, one in results.items()}
+        found = without_repeats(results)
         used = self._silence(found, selection)
         self.imported_elsewhere = self._imported_by_others(requested)
         for source in requested:

@@ -20,6 +20,7 @@ from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.elsewhere import may_be_manual, views_of
 from shardlint.engine.sharding.manual import Region, annotated_axes, configured, own_view
 from shardlint.engine.sharding.manual_entry import entered
+from shardlint.engine.sharding.manual_exit import Change, certain
 from shardlint.engine.sharding.signatures import says_axes
 from shardlint.engine.shown import rows
 from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
@@ -173,14 +174,14 @@ class run:
         it = self.it
         types_ = [resolve(it, param.annotation, self.module.name) for param in node.params]
         if not any(isinstance(t, ArrayType) and t.shape is not None and t.shape.rank is None for t in types_):
-            self._body(node, owner, closure, func, None, region)
+            self._certain_body(node, owner, closure, func, None, region)
             return
         before = it.events
         runs: list[dict[object, Event]] = []
         for rank in _RANKS:
             it.events = {}
             try:
-                self._body(node, owner, closure, func, rank, region)
+                self._certain_body(node, owner, closure, func, rank, region)
             finally:
                 runs.append(it.events)
                 it.events = before
@@ -188,10 +189,21 @@ class run:
             if all(key in one for one in runs):
                 it.events.setdefault(key, event)
 
-    def _body(
+    def _certain_body(
         self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None,
         region: Region | None,
     ) -> None:  # fmt: skip
+        """Evaluate the body; in one that runs on every device, certain is what its results leave no doubt about."""
+        if region is None:
+            self._body(node, owner, closure, func, rank, None)
+            return
+        certain(self.it, region, func, lambda change: self._body(node, owner, closure, func, rank, region, change))
+
+    def _body(
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None,
+        region: Region | None, change: Change = lambda value: value,
+    ) -> list[Value]:  # fmt: skip
+        """Evaluate the body, and give what it returns. In manual code ``change`` says what arguments are instead."""
         it, module = self.it, self.module.name
         frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
         frame.silent = int(_is_patched(node) or self._is_expected_to_fail(node, owner, closure))
@@ -224,7 +236,7 @@ class run:
             if it.explicit is not None and splits:
                 value = explicit.parameter(it, value)
             if it.view is not None:
-                value = entered(frame, it.view, value, region, param.name)
+                value = change(entered(frame, it.view, value, region, param.name))
             frame.variables[param.name] = value
         for name in {one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one}:
             own = (one for one in frame.bindings.sizes if one.rpartition(".")[0] == name)
@@ -245,6 +257,7 @@ class run:
         finally:
             it.stack.pop()
         self._defined_in(node, frame)
+        return frame.returned
 
     def _is_expected_to_fail(self, node: ir.Function, owner: ClassValue | None, closure: Frame) -> bool:
         """Whether an error in a function, or in what is around it, is what the program wants."""

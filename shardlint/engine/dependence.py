@@ -1,4 +1,4 @@
-"""Whether a part of a function's result is certainly computed from some of its arguments."""
+"""What a part of a function's result is certainly computed from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from shardlint import ir
 from shardlint.values import FunctionValue, Value
+from shardlint.walking import walk
 
 _METHODS = frozenset("sum mean max min prod std var astype reshape transpose ravel flatten squeeze dot clip".split())
 _FUNCTIONS = frozenset(
@@ -16,8 +17,8 @@ _FUNCTIONS = frozenset(
 
 
 def depends(func: Value, positions: Collection[int], path: Sequence[int]) -> bool:
-    """``path`` leads to the part of the result, as ``(1,)`` to the second item of a tuple. Only functions that compute
-    straight ahead are judged."""
+    """Whether a part of the result is computed from some arguments. ``path`` leads to it, as ``(1,)`` to the second
+    item of a tuple. Only functions that compute straight ahead are judged."""
     if not isinstance(func, FunctionValue):
         return False
     node = func.node
@@ -67,3 +68,67 @@ def _is_tainted(expr: ir.Expr, names: set[str]) -> bool:
             return _is_tainted(obj, names)
         case _:
             return False
+
+
+def computed_for(func: Value, paths: Sequence[Sequence[object]], module: str) -> frozenset[int]:
+    """The expressions of a function that parts of its result are certainly computed from: it returns at one place, and
+    assigns each name on the way once."""
+    if not isinstance(func, FunctionValue) or func.module != module:
+        return frozenset()
+    node = func.node
+    if isinstance(node, ir.Lambda):
+        returned = [node.body]
+    else:
+        returned = [one.value for one in ir.statements(node.body) if isinstance(one, ir.Return) and one.value]
+    if len(returned) != 1:
+        return frozenset()
+    assigned = {} if isinstance(node, ir.Lambda) else _assigned_once(node)
+    waiting = [part for part in (_written_part(returned[0], path) for path in paths) if part is not None]
+    seen = set[int]()
+    while waiting:
+        for inner in walk(waiting.pop()):
+            if inner.at in seen:
+                continue
+            seen.add(inner.at)
+            value = assigned.get(inner.id) if isinstance(inner, ir.Name) else None
+            if value is not None:
+                waiting.append(value)
+    return frozenset(seen)
+
+
+def _written_part(expr: ir.Expr, path: Sequence[object]) -> ir.Expr | None:
+    """The expression of a part of what is returned, where that is written out."""
+    for key in path:
+        match expr:
+            case ir.Sequence(items=items) if isinstance(key, int) and not any(isinstance(i, ir.Star) for i in items):
+                expr = items[key]
+            case ir.Dict(items=entries):
+                found = [value for name, value in entries if isinstance(name, ir.Const) and name.value == key]
+                if len(found) != 1:
+                    return None
+                expr = found[0]
+            case _:
+                return None
+    return expr
+
+
+def _assigned_once(node: ir.Function) -> dict[str, ir.Expr]:
+    """What each name of a function is assigned, where that is at one place."""
+    assigned: dict[str, list[ir.Expr | None]] = {}
+    for statement in ir.statements(node.body):
+        targets: tuple[ir.Expr, ...] = ()
+        value: ir.Expr | None = None
+        match statement:
+            case ir.Assign():
+                targets, value = statement.targets, statement.value
+            case ir.AnnAssign():
+                targets, value = (statement.target,), statement.value
+            case ir.AugAssign() | ir.For():
+                targets = (statement.target,)
+            case _:
+                pass
+        for name in walk(targets):
+            if isinstance(name, ir.Name):
+                assigned.setdefault(name.id, []).append(value)
+    once = {name: values[0] for name, values in assigned.items() if len(values) == 1}
+    return {name: value for name, value in once.items() if value is not None}

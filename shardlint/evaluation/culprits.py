@@ -190,6 +190,17 @@ class Trace:
                 found[number] = one
         return tuple(found[number] for number in sorted(found))
 
+    def ancestors(self, sources: Iterable[int]) -> set[int]:
+        """The values with these numbers, and all that they were computed from."""
+        found: set[int] = set()
+        waiting = list(sources)
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                waiting.extend(self.many.values[number].sources)
+        return found
+
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
         """The first expression that led to a value and at which the runs part, if it can be told."""
         lost = self._lost(sources)

@@ -89,6 +89,20 @@ class Departure:
     evidence: Evidence = field(compare=False, repr=False)
 
     @property
+    def lines(self) -> frozenset[tuple[str, int]]:
+        """The lines of what the culprit was computed from, and of what was computed from it on the way to the result,
+        by file."""
+        evidence = self.evidence
+        values = evidence.trace.many.values
+        begin = self.culprit.step.value.number
+        after = {begin}
+        for number in sorted(evidence.trace.ancestors(evidence.sources)):
+            if not after.isdisjoint(values[number].sources):
+                after.add(number)
+        places = [values[number].key[0] for number in after | evidence.trace.ancestors([begin])]
+        return frozenset((where.path, where.place[0]) for where in places)
+
+    @property
     def is_wrong_alone(self) -> bool:
         """Whether a function is wrong whoever calls it.
 

@@ -16,7 +16,7 @@ from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import repair
 from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import departure_text, repair_text, unequal_text
-from shardlint.found import Found
+from shardlint.found import Found, Way
 from shardlint.project import Project, is_library
 from shardlint.rules import rule
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
@@ -33,11 +33,14 @@ def with_findings(
     """What was found in a file, and what running it as a program, or its functions, finds out besides."""
     files = _Files(project, sources)
     extra: list[Diagnostic] = []
+    ways: list[Way] = []
     origins: dict[int, tuple[Related, ...]] = {}
     reasons: list[str] = []
     for judgement, sizes in _judgements(files, module):
         reasons += judgement.reasons
-        extra += [_diagnostic(departure, sizes, files) for departure in judgement.departures]
+        for departure in judgement.departures:
+            extra.append(_diagnostic(departure, sizes, files))
+            ways.append(Way(CODE, extra[-1].place, departure.axis, departure.lines))
         extra += [_of_rule("ST301", unequal_text(one), one.where, files) for one in judgement.unequal]
         if judgement.refusal is not None:
             refusal = judgement.refusal
@@ -52,6 +55,7 @@ def with_findings(
         raw=(*raw, *fresh),
         anchors=(*found.anchors, *((one.place.line, one.place.end_line) for one in fresh)),
         gaps=(*found.gaps, *gaps),
+        ways=tuple(ways),
         read=tuple(sorted(project.read)),
     )
 

@@ -64,7 +64,7 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     there, and then new ones, from where the runs part back to where a partial sum begins; of specs in the end."""
     evidence, axis = departure.evidence, departure.axis
     trace = evidence.trace
-    led = [trace.many.values[number] for number in sorted(_ancestors(trace, evidence.sources), reverse=True)]
+    led = [trace.many.values[number] for number in sorted(trace.ancestors(evidence.sources), reverse=True)]
     rules = [one for one in led if one.is_of_rule]
     others = [one for one in led if not one.is_of_rule]
     yield from islice(_each_once(_offsets(departure, others)), MOST_OFFSETS)
@@ -83,17 +83,6 @@ def _each_once(changes: Iterable[Repair]) -> Iterator[Repair]:
         if (one.where, one.text) not in seen:
             seen.add((one.where, one.text))
             yield one
-
-
-def _ancestors(trace: Trace, sources: Iterable[int]) -> set[int]:
-    found: set[int] = set()
-    waiting = list(sources)
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found.add(number)
-            waiting.extend(trace.many.values[number].sources)
-    return found
 
 
 # --- collectives that are there ---------------------------------------------------------------------------------------
@@ -255,7 +244,7 @@ def _indexed_size(departure: Departure) -> int | None:
 
 def _subtracted(trace: Trace, indexed: Recorded, axis: str, size: int) -> Iterator[Repair]:
     """Indices that functions are given which led to one, the innermost functions first."""
-    led = {number for number in _ancestors(trace, [indexed.number]) if _is_integer(trace.many.values[number])}
+    led = {number for number in trace.ancestors([indexed.number]) if _is_integer(trace.many.values[number])}
     for parameter, numbers in reversed(trace.many.passed.items()):
         use = _first_use(trace, parameter, numbers) if numbers & led else None
         if use is not None:

@@ -13,7 +13,7 @@ from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import checks, manual_exit, outside, prefixes
 from shardlint.engine.sharding.collectives import axis_names, called_names
 from shardlint.engine.sharding.manual import Region, signature_view, tracked
-from shardlint.engine.sharding.manual_entry import at_border, by_spec, unclear
+from shardlint.engine.sharding.manual_entry import at_border, by_spec
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, map_leaves, rebuilt
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
-_OF_SUMS = frozenset({"ST301", "ST302"})
 _SPECS = ("in_specs", "out_specs")
 #: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
@@ -153,23 +152,6 @@ def wrapped(it: Interpreter, value: Value, mesh: MeshValue | None = None) -> Non
         it.regions.add(func, signature_view(it, region.view, func.node, func.module), region)
 
 
-def _certain(it: Interpreter, region: Region, given: list[Value], evaluated: Callable[[list[Value]], Value]) -> Value:
-    """The result of a mapped function. Where each device's own result is put beside those of others, a sum of its part
-    may be what is meant: certain is what is wrong, too, if nothing is known along that axis."""
-    before, it.events = it.events, {}
-    result = evaluated(given)
-    found, it.events = it.events, {}
-    if any(event.code in _OF_SUMS for event in found.values()):
-        every = frozenset(axis for axis, _ in region.view.axes)
-        stacked = manual_exit.stacked_over(region, evaluated([unclear(value, every) for value in given]))
-        it.events = {}
-        if stacked:
-            result = evaluated([unclear(value, stacked) for value in given])
-            found = {key: event for key, event in found.items() if event.code not in _OF_SUMS or key in it.events}
-    it.events = {**found, **before}
-    return result
-
-
 def call_region(
     it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
     places: tuple[int, ...],
@@ -193,14 +175,15 @@ def call_region(
     if kwargs:
         return Unknown("shard_map with keyword arguments")
 
-    def evaluated(given: list[Value]) -> Value:
+    def evaluated(change: manual_exit.Change) -> list[Value]:
+        given = [change(value) for value in inner]
         before, it.view = it.view, region.view
         try:
-            return call(it, frame, outside.taken(it, func.func), given, {}, at, places)
+            return [call(it, frame, outside.taken(it, func.func), given, {}, at, places)]
         finally:
             it.view = before
 
-    result = _certain(it, region, inner, evaluated)
+    (result,) = manual_exit.certain(it, region, func.func, evaluated)
     if not judged_elsewhere(it, func):
         manual_exit.leave_call(it, frame, region, result, at)
     return _leave(region, result)

@@ -165,18 +165,20 @@ def by_mapping(region: Region, mapped: bool | None) -> ArrayValue | None:
     )  # fmt: skip
 
 
-def unclear(value: Value, axes: frozenset[str]) -> Value:
-    """A value of the manual view of which nothing is known along these axes."""
+def unclear(value: Value, axes: frozenset[str], but_dimensions: bool = False) -> Value:
+    """A value of the manual view of which nothing is known along these axes; ``but_dimensions``: but which dimensions
+    they split."""
     parts = children(value)
     if parts is not None:
-        return rebuilt(value, [(key, unclear(item, axes)) for key, item in parts])
+        return rebuilt(value, [(key, unclear(item, axes, but_dimensions)) for key, item in parts])
     if isinstance(value, Unknown) and value.leaf is not None:
-        leaf = unclear(value.leaf, axes)
-        return replace(value, leaf=leaf if isinstance(leaf, ArrayValue) else None, lead=None)
+        leaf = unclear(value.leaf, axes, but_dimensions)
+        lead = value.lead if but_dimensions else None
+        return replace(value, leaf=leaf if isinstance(leaf, ArrayValue) else None, lead=lead)
     if not isinstance(value, ArrayValue):
         return value
     dims = value.dims
-    if dims is not None:
+    if dims is not None and not but_dimensions:
         dims = tuple(replace(dim, axes=None) if axes.intersection(dim.axes or ()) else dim for dim in dims)
     return replace(
         value,

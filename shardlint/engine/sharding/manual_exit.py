@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
+from shardlint.engine.dependence import computed_for
 from shardlint.engine.frames import Frame
-from shardlint.engine.plain import operand
+from shardlint.engine.plain import innermost, operand
 from shardlint.engine.sharding import manual_leaves, prefixes
 from shardlint.engine.sharding.manual import Region
+from shardlint.engine.sharding.manual_entry import unclear
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.sharding.writing import written_at
 from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
+from shardlint.events import Event
 from shardlint.ops.registry import is_none
 from shardlint.ops.sharding.state import notes_about, sharded
 from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
@@ -31,6 +35,8 @@ from shardtypes.lang.messages import (
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+Change: TypeAlias = Callable[[Value], Value]
+_OF_SUMS = frozenset({"ST301", "ST302"})
 _WHOLE = frozenset({"softmax", "scan"})
 
 
@@ -85,20 +91,56 @@ def leave_call(it: Interpreter, frame: Frame, region: Region, value: Value, at: 
         it.report(frame, found.code, _place(frame, found, at), text, None, _related(found, frame))
 
 
-def stacked_over(region: Region, value: Value) -> frozenset[str]:
-    """The axes along which the specs put side by side what each device made by itself: all results have a dimension of
-    size one for it, which no argument was split along."""
-    found: frozenset[str] | None = None
-    for _, leaf, one in _with_specs(value, region.results, ()):
+def certain(
+    it: Interpreter, region: Region, func: Value, evaluated: Callable[[Change], Sequence[Value]]
+) -> Sequence[Value]:
+    """The results of a mapped function, of which what is certain is found. ``evaluated`` gives them for arguments that
+    are changed.
+
+    Where a spec puts side by side what each device made by itself, a sum of its part may be what is meant. Certain is
+    what is wrong, too, where nothing is known along those axes, and what another result is computed from.
+    """
+    every = frozenset(axis for axis, _ in region.view.axes)
+    results, found = _apart(it, lambda: evaluated(lambda value: value))
+    if any(event.code in _OF_SUMS for event in found.values()) and region.results is not None:
+        open_results, _ = _apart(it, lambda: evaluated(partial(unclear, axes=every, but_dimensions=True)))
+        stacked = [(path, axes) for value in open_results for path, axes in _stacked(region, value)]
+        over = frozenset[str]().union(*(axes for _, axes in stacked))
+        if over:
+            results, still = _apart(it, lambda: evaluated(partial(unclear, axes=over)))
+            whole = [path for path, axes in stacked if not axes]
+            needed = computed_for(innermost(func), whole, it.target)
+            found = {
+                key: event
+                for key, event in found.items()
+                if event.code not in _OF_SUMS or key in still or event.at in needed
+            }
+    it.events = {**found, **it.events}
+    return results
+
+
+def _apart(it: Interpreter, evaluate: Callable[[], Sequence[Value]]) -> tuple[Sequence[Value], dict[object, Event]]:
+    """What an evaluation gives, and what it finds, which is not reported yet."""
+    before, it.events = it.events, {}
+    found = it.events
+    try:
+        results = evaluate()
+    finally:
+        found, it.events = it.events, before
+    return results, found
+
+
+def _stacked(region: Region, value: Value) -> Iterator[tuple[tuple[object, ...], frozenset[str]]]:
+    """Each array of a result, with the axes along which its spec puts side by side what each device made by itself:
+    they split a dimension of it that no argument was split along."""
+    for path, leaf, one in _with_specs(value, region.results, ()):
         spec = spec_of(one) if one is not None else None
-        if spec is None or spec.entries is None or leaf.dims is None or len(spec.entries) > len(leaf.dims):
-            return frozenset()
         own = set[str]()
-        for dim, entry in zip(leaf.dims, spec.entries, strict=False):
-            if dim.size == 1:
-                own |= set(entry or ()).difference(dim.axes or ())
-        found = frozenset(own) if found is None else found & own
-    return found or frozenset()
+        if spec is not None and leaf.dims is not None and len(spec.entries or ()) <= len(leaf.dims):
+            for dim, entry in zip(leaf.dims, spec.entries or (), strict=False):
+                if dim.size == 1 or dim.axes is not None:
+                    own |= set(entry or ()).difference(dim.axes or ())
+        yield path, frozenset(own)
 
 
 def _place(frame: Frame, found: Finding, at: int) -> int:

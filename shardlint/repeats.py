@@ -1,0 +1,58 @@
+"""One mistake, one finding: what is said in another way elsewhere is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from shardlint.found import Found, Way
+from shardtypes.lang.diagnostics import Diagnostic, Place
+
+_OF_SHARDING = "ST3"
+
+
+def without_repeats(found: Mapping[str, Found]) -> dict[str, Found]:
+    """What was found in each file, without what a call makes appear in another file where it is found anyway, and
+    without results that depend on the number of devices where a rule already says what is wrong on the way to them."""
+    every = [one for each in found.values() for one in each.raw]
+    places = {(one.code, one.place) for one in every}
+    ways = [way for each in found.values() for way in each.ways]
+    ruled = _about_sharding(every, ways)
+    explained = {(way.code, way.place) for way in ways if any(repr(way.axis) in text for text in _on(way, ruled))}
+
+    def is_kept(one: Diagnostic) -> bool:
+        repeated = _is_of_another_file(one) and (one.code, one.related[-1].place) in places
+        return not repeated and (one.code, one.place) not in explained
+
+    return {name: _those(is_kept, one) for name, one in found.items()}
+
+
+def _those(is_kept: Callable[[Diagnostic], bool], found: Found) -> Found:
+    kept = [(one, lines) for one, lines in zip(found.raw, found.anchors, strict=True) if is_kept(one)]
+    return replace(found, raw=tuple(one for one, _ in kept), anchors=tuple(lines for _, lines in kept))
+
+
+def _is_of_another_file(one: Diagnostic) -> bool:
+    return bool(one.related) and one.related[-1].place.path != one.place.path
+
+
+_Lines = dict[tuple[str, int], list[str]]
+
+
+def _about_sharding(findings: Iterable[Diagnostic], ways: Iterable[Way]) -> _Lines:
+    """What is said of each line, by rules that need no run."""
+    ran = {(way.code, way.place) for way in ways}
+    said: _Lines = {}
+    for one in findings:
+        if one.code.startswith(_OF_SHARDING) and (one.code, one.place) not in ran:
+            for place in (one.place, *(note.place for note in one.related)):
+                said.setdefault(_line(place), []).append(one.message)
+    return said
+
+
+def _line(place: Place) -> tuple[str, int]:
+    return place.path, place.line
+
+
+def _on(way: Way, said: _Lines) -> Iterable[str]:
+    return (text for line in way.lines for text in said.get(line, ()))

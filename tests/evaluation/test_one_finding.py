@@ -1,0 +1,83 @@
+"""One mistake has one finding, whether a rule says it, or a run in numbers, or both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardlint.cli import main
+
+pytestmark = pytest.mark.once  # JAX has no part in it
+
+MODEL = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def hidden(x, w):
+    h = x @ w
+    h = h * 0.5
+    return {middle}
+
+
+def scores(x):
+    return {scores}
+"""
+TRAIN = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+from model import hidden, scores
+
+mesh = jax.make_mesh((2, 4), ('d', 't'))
+
+
+def both(x, w, y):
+    return hidden(x, w), scores(y)
+
+
+if __name__ == '__main__':
+    specs = P(None, 't'), P('t', None), P(None, '{axis}')
+    mapped = jax.shard_map(both, mesh=mesh, in_specs=specs, out_specs=(P(), P(None, '{axis}')), check_vma=False)
+    x = jnp.arange(64.0).reshape(4, 16)
+    mapped(x, jnp.ones((16, 8)), x)
+"""
+RIGHT = "lax.psum(h, 't')"
+NO_SUM = "jnp.tanh(h)"
+NO_SUM_AT_ALL = "h"
+ADDED_FIRST = "lax.psum(h + jnp.cos(0.5 * jnp.arange(8.0)), 't')"
+WHOLE = "x * 2.0"
+PER_SHARD = "jnp.exp(x) / jnp.exp(x).sum(axis=-1, keepdims=True)"
+
+
+@pytest.mark.parametrize(
+    ("middle", "scores", "axis", "expected"),
+    [
+        (RIGHT, WHOLE, "t", []),
+        (NO_SUM, WHOLE, "t", ["train.py:12 ST301"]),
+        (NO_SUM_AT_ALL, WHOLE, "t", ["train.py:19 ST301"]),
+        (RIGHT, PER_SHARD, "t", ["train.py:12 ST302"]),
+        (NO_SUM, PER_SHARD, "d", ["train.py:12 ST301", "train.py:12 ST302"]),
+        (ADDED_FIRST, PER_SHARD, "d", ["model.py:10 ST316", "train.py:12 ST302"]),
+    ],
+)
+def test_a_mistake_in_another_file_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], middle: str, scores: str,
+    axis: str, expected: list[str],
+) -> None:  # fmt: skip
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    (tmp_path / "model.py").write_text(MODEL.format(middle=middle, scores=scores))
+    (tmp_path / "train.py").write_text(TRAIN.format(axis=axis))
+    monkeypatch.chdir(tmp_path)
+    assert found(capsys, "--no-cache") == expected
+    found(capsys)
+    assert found(capsys) == expected, "from the cache"
+
+
+def found(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    main(["--format", "concise", "--jobs", "1", *options, "."])
+    lines = capsys.readouterr().out.splitlines()
+    return [f"{line.split(':')[0]}:{line.split(':')[1]} {line.split()[1]}" for line in lines if ".py:" in line]
