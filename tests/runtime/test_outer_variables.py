@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,11 +127,11 @@ def test_modules_are_checked_at_every_assignment(tmp_path: Path) -> None:
     for line in ("G = Y", "k, G = 1, Y", "for G in [Y]:\n    pass", "if (G := Y) is not None:\n    pass", "G *= Y"):
         source = f"{HEAD}Y = jnp.ones((RANK, 3, 2))\n{line}\n".replace("RANK, ", "")
         assert load(tmp_path, source, way).G.shape == (3, 2)
-        with pytest.raises(st.ShapeError, match="^variable 'G': rank is 3, expected 2"):
+        with pytest.raises(st.ShapeError, match=r"^variable 'G': rank is 3, expected 2"):
             load(tmp_path, source.replace("(3, 2))\n" + line, "(1, 3, 2))\n" + line), way)
     module = load(tmp_path, f"{HEAD}def f(y):\n    global G\n    G = y\nclass A:\n    G = 1\n", way)
     module.f(jnp.ones((3, 7)))
-    with pytest.raises(st.ShapeError, match="^f: variable 'G': dimension 0 is 4, expected 3"):
+    with pytest.raises(st.ShapeError, match=r"^f: variable 'G': dimension 0 is 4, expected 3"):
         module.f(jnp.ones((4, 7)))
 
 
@@ -229,4 +228,4 @@ def f(x: f32['N'], y):
     inner = f(jnp.ones(3), None)
     code = inner.__code__
     assert f.__doc__ == "what it does" and inner.__qualname__ == "f.<locals>.inner"
-    assert inner(jnp.ones(3)) == code.co_firstlineno + 3 and sys.getrecursionlimit()
+    assert inner(jnp.ones(3)) == code.co_firstlineno + 3
