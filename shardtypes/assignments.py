@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import copy
 import dis
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -287,6 +288,7 @@ _FIRST_OF_TWO = dis.opmap.get("STORE_FAST_LOAD_FAST")
 _TWO = dis.opmap.get("STORE_FAST_STORE_FAST")
 
 
+@functools.lru_cache(maxsize=1024)
 def reassigned_parameters(code: CodeType) -> tuple[str, ...]:
     """The parameters that a function assigns to, or a function inside of it."""
     count = code.co_argcount + code.co_kwonlyargcount
@@ -299,7 +301,8 @@ def _stored(code: CodeType, names: frozenset[str]) -> frozenset[str]:
     """Those of these variables that are assigned to in a function, or in one inside of it that uses them."""
     cells = [name for name in code.co_cellvars if name not in code.co_varnames]
     every = [*code.co_varnames, *cells, *code.co_freevars]
-    found = {name for index, name in enumerate(every) if index in _stores(code)} & names
+    stores = _stores(code)
+    found = {name for index, name in enumerate(every) if index in stores} & names
     for inner in code.co_consts:
         if isinstance(inner, CodeType) and names & {*inner.co_freevars}:
             found |= _stored(inner, names & {*inner.co_freevars})
