@@ -63,12 +63,14 @@ def copy_of(function: Any) -> Any:
     return made
 
 
-# Two decorators, as jaxtyping's documentation has it: typeguard compiles what it finds in the source below its own.
+# Two decorators, as jaxtyping's documentation has it: typeguard compiles what it finds in the source below its own, where
+# it takes "B M" for code.
+_X, _W, _B = Float[jax.Array, "B M"], Float[jax.Array, "M F"], Float[jax.Array, "F"]
+
+
 @jaxtyping.jaxtyped(typechecker=None)
 @typeguard.typechecked
-def peer_by_typeguard(
-    x: Float[jax.Array, "B M"], w: Float[jax.Array, "M F"], b: Float[jax.Array, "F"]
-) -> Float[jax.Array, "F"]:
+def peer_by_typeguard(x: _X, w: _W, b: _B) -> _B:
     return b
 
 

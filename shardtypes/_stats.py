@@ -33,6 +33,8 @@ _lock = threading.Lock()
 _counters = _Counters()
 # Reasons are kept even without recording: a check that was skipped must be findable afterwards.
 _reasons: Counter[str] = Counter()
+# Reasons of which it is not known yet whether they are any.
+_open: list[tuple[str, Callable[[], bool]]] = []
 
 
 def record(on: bool = True) -> None:
@@ -54,6 +56,19 @@ def count_not_possible(reason: str) -> None:
     if recording:
         with _lock:
             _counters.not_possible[reason] += 1
+
+
+def count_unless(reason: str, settled: Callable[[], bool]) -> None:
+    """Count under a reason, unless ``settled`` says that it is none by the time that somebody looks."""
+    _open.append((reason, settled))
+
+
+def _count_open() -> None:
+    waiting = [*_open]
+    _open.clear()
+    for reason, settled in waiting:
+        if not settled():
+            count_not_possible(reason)
 
 
 def declare_function(name: str, place: str) -> None:
@@ -123,6 +138,7 @@ def snapshot() -> dict[str, Any]:
     ``declared`` (place by name of each annotated function), ``dimensions`` (list of
     ``(function, role, dim, axis, verified)``), ``layouts`` (list of ``(function, role, declared, mesh)``),
     ``seconds`` (spent in checking compiles, by function)."""
+    _count_open()
     with _lock:
         return {
             "checks": dict(_counters.checks),
@@ -138,6 +154,7 @@ def snapshot() -> dict[str, Any]:
 def exchange(counters: _Counters | None = None) -> _Counters:
     """Put other counters in place, fresh ones by default, and return those that were: for a run inside another."""
     global _counters
+    _count_open()
     with _lock:
         before = _counters
         _counters = counters if counters is not None else _Counters(declared=dict(before.declared))
@@ -146,6 +163,7 @@ def exchange(counters: _Counters | None = None) -> _Counters:
 
 def reset() -> None:
     """Forget the counts; the list of declared functions stays."""
+    _open.clear()
     with _lock:
         _counters.checks.clear()
         _counters.not_possible.clear()

@@ -252,7 +252,9 @@ class ArraySpec:
         want = _computed(size, table)
         if want != got:
             message = messages.size_differs(index, _shown(size, want), got, self.text, messages.describe(value))
-            raise ShapeError(message, site, clash=size.symbols)
+            error = ShapeError(message, site, clash=size.symbols)
+            error.expected = want
+            raise error
 
 
 def _computed(size: Size, table: Table) -> Any:
@@ -284,6 +286,7 @@ def settle(table: Table) -> None:
             )
             error = ShapeError(message, item.binding.site, clash=item.size.symbols)
             error.bindings = table.bound(sorted(item.size.symbols))
+            error.expected = want
             raise error
     table.deferred[:] = waiting
 

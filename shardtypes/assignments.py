@@ -1,8 +1,9 @@
-"""Source with checks of what is assigned to annotated variables of functions.
+"""Source with checks of what is assigned to annotated variables.
 
-From where the function annotates a variable, each assignment to it is checked: ``h: f32['B M'] = x``, ``h = y``,
-``h += y``, ``h, k = y, z``, ``(h := y)``, ``for h in ys``, ``with y as h``, ``self.q: f32['M'] = x``. Before that it
-may hold something else. Parameters may be assigned anew, as programs do when they reshape or cast an argument;
+From where a function annotates a variable, each assignment to it is checked: ``h: f32['B M'] = x``, ``h = y``,
+``h += y``, ``h, k = y, z``, ``(h := y)``, ``for h in ys``, ``with y as h``, ``self.q: f32['M'] = x``; also by functions
+inside of it that say ``nonlocal h``. Before that it may hold something else. It is the same for variables of a module,
+and functions that say ``global``. Parameters may be assigned anew, as programs do when they reshape or cast one;
 ``reassigned_parameters`` names those.
 """
 
@@ -11,64 +12,126 @@ from __future__ import annotations
 import ast
 import copy
 import dis
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any, TypeVar, cast
 
+from shardtypes.variables import (
+    FUNCTIONS,
+    SCOPED,
+    Function,
+    Outer,
+    Scope,
+    annotations_of,
+    inner_scopes,
+    outer_variables,
+    parameter_names,
+    variables_assigned_inside,
+)
+
 N = TypeVar("N", bound=ast.AST)
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Scoped = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 # The name under which instrumented code reaches the module ``shardtypes.hooked``.
 HOOKED = "__shardtypes_hooked__"
 
 
-def has_annotated_assignments(function: Function) -> bool:
-    """Whether a function annotates variables, in its own body."""
-    return any(isinstance(node, ast.AnnAssign) for node in own_nodes(function.body))
+@dataclass(frozen=True)
+class _Variable:
+    """An annotated variable, as the code sees it that assigns to it."""
+
+    annotations: Sequence[ast.expr]
+    hidden: frozenset[str]  # what its annotation may name, and stands for something else there
+    check: str = "local"  # the function of the hooks that checks it
+    table: str = ""  # the variable that holds the table of the call which it belongs to, where that is another one
+    is_parameter: bool = False
 
 
-def check_assignments(function: Function, path: str) -> bool:
-    """Add the checks to a function's own body, in place; ``path`` is its name in messages. Whether there are any."""
-    annotations = _annotations(function)
-    if not annotations:
-        return False
-    function.body = _Rewriter(path, function, annotations).statements(function.body)
-    return True
+def check_assignments(scope: Function | ast.ClassDef, path: str, around: Sequence[Scope]) -> None:
+    """Add the checks to a function's own body, in place; of a class, those of variables from around it.
+
+    ``path`` is its name in messages.
+    """
+    variables = _variables_from_around(scope, around)
+    if isinstance(scope, FUNCTIONS):
+        variables.update(_own_variables(scope))
+    if variables:
+        scope.body = _Rewriter(path, variables).statements(scope.body)
+    if isinstance(scope, FUNCTIONS) and _are_assigned_inside(scope, around):
+        _keep_table(scope, around)
 
 
-def check_module_variable(node: ast.AnnAssign) -> None:
-    """Add the check to an annotated assignment of a module, in place."""
-    if node.value is not None:
-        thunk = ast.Lambda(_no_arguments(), node.annotation)
-        node.value = _call("module_variable", [node.value, ast.Constant(ast.unparse(node.target)), thunk], node.value)
+def has_checks(node: ast.AST) -> bool:
+    """Whether checks were added anywhere in a function."""
+    return any(isinstance(part, ast.Name) and part.id == HOOKED for part in ast.walk(node))
 
 
-def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """All nodes below some statements, without those inside functions and classes defined there."""
-    for node in body:
-        yield node
-        if not isinstance(node, Scoped):
-            yield from own_nodes([*ast.iter_child_nodes(node)])
+def check_assignments_inside(function: Function, path: str, around: Sequence[Scope]) -> None:
+    """Add the checks of a function's own variables to the functions inside of it, in place."""
+    if not _are_assigned_inside(function, around):
+        return
+    for scope, outside in inner_scopes(function, around):
+        found = _variables_from_around(scope, outside)
+        own = {name: variable for name, variable in found.items() if variable.table == _table(len(around))}
+        if own:
+            names = [outer.name for outer in outside[len(around) + 1 :] if not isinstance(outer, ast.Module)]
+            scope.body = _Rewriter(".".join([path, *names, scope.name]), own).statements(scope.body)
 
 
-def _annotations(function: Function) -> dict[str, list[ast.expr]]:
-    """The different annotations of each variable (``h``, ``self.q``, ``parts[0]``), in the order of the source."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in own_nodes(function.body):
-        if isinstance(node, ast.AnnAssign):
-            several = found.setdefault(ast.unparse(node.target), [])
-            if all(ast.dump(node.annotation) != ast.dump(other) for other in several):
-                several.append(node.annotation)
+def check_module_variables(module: ast.Module) -> None:
+    """Add the checks to the assignments of a module, in place."""
+    found = annotations_of(module.body)
+    variables = {name: _Variable(several, frozenset(), "module_variable") for name, several in found.items()}
+    module.body = _Rewriter("", variables).statements(module.body)
+
+
+def _own_variables(function: Function) -> dict[str, _Variable]:
+    found = annotations_of(function.body)
+    parameters = parameter_names(function)
+    hidden = _hidden(function)
+    return {name: _Variable(several, hidden, is_parameter=name in parameters) for name, several in found.items()}
+
+
+def _hidden(function: Function) -> frozenset[str]:
+    """Names that mean a variable inside of a function, and a type outside of it, as in ``key: key['']``."""
+    found = annotations_of(function.body)
+    return frozenset(parameter_names(function) | {name for name in found if not _is_alias(found[name])})
+
+
+def _variables_from_around(scope: Scope, around: Sequence[Scope]) -> dict[str, _Variable]:
+    found: dict[str, _Variable] = {}
+    for name, outer in outer_variables(scope, around).items():
+        several = annotations_of(outer.owner.body).get(name)
+        if several is not None:
+            found[name] = _from_around(name, outer, several)
     return found
 
 
-def parameter_names(function: Function) -> set[str]:
-    """The names of all parameters."""
-    arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    return {argument.arg for argument in every if argument is not None}
+def _from_around(name: str, outer: Outer, annotations: Sequence[ast.expr]) -> _Variable:
+    if isinstance(outer.owner, ast.Module):
+        return _Variable(annotations, outer.hidden, "module_variable")
+    hidden = outer.hidden | _hidden(outer.owner)
+    return _Variable(annotations, hidden, "outer", _table(outer.depth), name in parameter_names(outer.owner))
+
+
+def _table(depth: int) -> str:
+    """The variable that holds the table of a call, by how many scopes are around its function."""
+    return f"__shardtypes_table_{depth}__"
+
+
+def _are_assigned_inside(function: Function, around: Sequence[Scope]) -> bool:
+    """Whether functions inside of a function assign to a variable that it annotates."""
+    return not variables_assigned_inside(function, around).isdisjoint(annotations_of(function.body))
+
+
+def _keep_table(function: Function, around: Sequence[Scope]) -> None:
+    """Have a function keep the table of its call for the functions inside of it that assign to its variables."""
+    first = function.body[0]
+    has_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    kept = ast.Assign([ast.Name(_table(len(around)), ast.Store())], _call("table", [], first))
+    function.body.insert(int(has_text), _located(kept, first))
 
 
 def _is_alias(annotations: Sequence[ast.expr]) -> bool:
@@ -88,14 +151,11 @@ def _targets(target: ast.expr) -> Iterator[ast.expr]:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Puts checks at the assignments of one function, and of nothing that is defined in it."""
+    """Puts checks at the assignments of one function or module, and of nothing that is defined in it."""
 
-    def __init__(self, path: str, function: Function, annotations: dict[str, list[ast.expr]]) -> None:
+    def __init__(self, path: str, variables: Mapping[str, _Variable]) -> None:
         self._path = path
-        self._annotations = annotations
-        self._parameters = parameter_names(function)
-        # Names that mean a variable inside of the function, and a type outside of it, as in ``key: key['']``.
-        self._shadowed = self._parameters | {name for name in annotations if not _is_alias(annotations[name])}
+        self._variables = variables
 
     def statements(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
@@ -105,12 +165,15 @@ class _Rewriter(ast.NodeTransformer):
         return made
 
     def visit(self, node: ast.AST) -> Any:
-        return node if isinstance(node, Scoped) else super().visit(node)
+        return node if isinstance(node, SCOPED) else super().visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         self.generic_visit(node)
         if node.value is not None:
-            node.value = self._checked(node.value, ast.unparse(node.target), node.annotation)
+            name = ast.unparse(node.target)
+            variable = self._variables.get(name)
+            if variable is not None:
+                node.value = self._checked(node.value, name, node.annotation, variable)
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
@@ -154,14 +217,14 @@ class _Rewriter(ast.NodeTransformer):
     def _rechecked(self, value: ast.expr, target: ast.expr) -> ast.expr:
         """The value of an assignment that has no annotation of its own, checked if its variable has one."""
         name = ast.unparse(target)
-        annotations = self._annotations.get(name)
-        if annotations is None:
+        variable = self._variables.get(name)
+        if variable is None:
             return value
-        if len(annotations) > 1 or name in self._parameters:
+        if len(variable.annotations) > 1 or variable.is_parameter:
             return self._left_out(value, name, "which has several annotations")
-        if _position(target) < _position(annotations[0]):
+        if _position(target) < _position(variable.annotations[0]):
             return self._left_out(value, name, "before it is annotated")
-        return self._checked(value, name, annotations[0])
+        return self._checked(value, name, variable.annotations[0], variable)
 
     def _afterwards(self, targets: Sequence[ast.expr], at: ast.stmt) -> list[ast.stmt]:
         """Statements that check the variables bound by ``at``."""
@@ -173,26 +236,32 @@ class _Rewriter(ast.NodeTransformer):
                 made.append(_located(ast.Expr(checked), at))
         return made
 
-    def _checked(self, value: ast.expr, name: str, annotation: ast.expr) -> ast.expr:
-        """``__shardtypes_hooked__.local(value, name, path, lambda: annotation)``."""
-        thunk = ast.Lambda(_no_arguments(), self._outside(annotation))
-        return _call("local", [value, ast.Constant(name), ast.Constant(self._path), thunk], value)
+    def _checked(self, value: ast.expr, name: str, annotation: ast.expr, variable: _Variable) -> ast.expr:
+        """``__shardtypes_hooked__.local(value, name, path, lambda: annotation)``; for a variable of a function around
+        this one with what gives the table of its call."""
+        where = [ast.Constant(name), ast.Constant(self._path)]
+        thunk = ast.Lambda(_no_arguments(), _outside(annotation, variable.hidden))
+        arguments = [value, *where, thunk]
+        if variable.table:
+            arguments.append(ast.Lambda(_no_arguments(), ast.Name(variable.table, ast.Load())))
+        return _call(variable.check, arguments, value)
 
     def _left_out(self, value: ast.expr, name: str, why: str) -> ast.expr:
-        return _call("undecided", [value, ast.Constant(f"{self._path}: variable {name!r}, {why}")], value)
+        place = f"{self._path}: variable {name!r}" if self._path else f"variable {name!r}"
+        return _call("undecided", [value, ast.Constant(f"{place}, {why}")], value)
 
-    def _outside(self, annotation: ast.expr) -> ast.expr:
-        """The annotation with the names of annotated variables looked up outside of the function."""
-        shadowed = self._shadowed
 
-        class Outside(ast.NodeTransformer):
-            def visit_Name(self, node: ast.Name) -> ast.expr:
-                if node.id not in shadowed:
-                    return node
-                call = ast.Call(ast.Name("globals", ast.Load()), [], [])
-                return _located(ast.Subscript(call, ast.Constant(node.id), ast.Load()), node)
+def _outside(annotation: ast.expr, hidden: frozenset[str]) -> ast.expr:
+    """The annotation with the names that something else hides looked up in the module."""
 
-        return cast(ast.expr, Outside().visit(copy.deepcopy(annotation)))
+    class Outside(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            if node.id not in hidden:
+                return node
+            call = ast.Call(ast.Name("globals", ast.Load()), [], [])
+            return _located(ast.Subscript(call, ast.Constant(node.id), ast.Load()), node)
+
+    return cast(ast.expr, Outside().visit(copy.deepcopy(annotation)))
 
 
 def _position(node: ast.expr) -> tuple[int, int]:
@@ -219,9 +288,29 @@ _FIRST_OF_TWO = dis.opmap.get("STORE_FAST_LOAD_FAST")
 _TWO = dis.opmap.get("STORE_FAST_STORE_FAST")
 
 
+@functools.lru_cache(maxsize=1024)
 def reassigned_parameters(code: CodeType) -> tuple[str, ...]:
-    """The parameters that a function assigns to in its own body."""
+    """The parameters that a function assigns to, or a function inside of it."""
     count = code.co_argcount + code.co_kwonlyargcount
+    parameters = code.co_varnames[:count]
+    stored = _stored(code, frozenset(parameters))
+    return tuple(name for name in parameters if name in stored)
+
+
+def _stored(code: CodeType, names: frozenset[str]) -> frozenset[str]:
+    """Those of these variables that are assigned to in a function, or in one inside of it that uses them."""
+    cells = [name for name in code.co_cellvars if name not in code.co_varnames]
+    every = [*code.co_varnames, *cells, *code.co_freevars]
+    stores = _stores(code)
+    found = {name for index, name in enumerate(every) if index in stores} & names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and names & {*inner.co_freevars}:
+            found |= _stored(inner, names & {*inner.co_freevars})
+    return frozenset(found)
+
+
+def _stores(code: CodeType) -> set[int]:
+    """The numbers of the variables that a function's own instructions store into."""
     stored: set[int] = set()
     instructions = code.co_code
     extended = False
@@ -236,4 +325,4 @@ def reassigned_parameters(code: CodeType) -> tuple[str, ...]:
         elif operation == _TWO:
             stored |= {argument >> 4, argument & 15}
         extended = operation == dis.EXTENDED_ARG
-    return tuple(name for index, name in enumerate(code.co_varnames[:count]) if index in stored)
+    return stored

@@ -261,7 +261,7 @@ def _class(target: type, wrap: Wrap) -> type:
             setattr(target, name, checked_form(member, wrap))
         elif _hidden_functions(member, target):
             _not_reached(_hidden_functions(member, target)[0])
-    return check_where_made(target, every=True)
+    return check_where_made(target, every=True, is_complete=False)
 
 
 def _annotated_functions(member: Any, owner: type) -> list[types.FunctionType]:

@@ -13,6 +13,7 @@ import linecache
 import types
 import typing
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 Maker = Literal["program", "library", "unknown"]
 
@@ -30,11 +31,28 @@ def calling_frame(value: Any, frame: types.FrameType | None) -> types.FrameType 
     """The frame that had a value made, from the one in which its class was called; None if a library did."""
     while frame is not None:
         home, name = _home(frame), frame.f_code.co_name
-        own = name in _OWN_METHODS and any(_first_argument(frame) is part for part in (value, type(value)))
+        is_method = name in _OWN_METHODS or frame.f_code in _constructors(type(value))
+        own = is_method and any(_first_argument(frame) is part for part in (value, type(value)))
         if not (own or home == "between" or (home == "library" and name in _REPLACING)):
             return None if home == "library" else frame
         frame = frame.f_back
     return None
+
+
+def _constructors(kind: type) -> frozenset[types.CodeType]:
+    """The code of a class's constructor, with that which a library has put around it."""
+    codes = _known_constructors.get(kind)
+    if codes is None:
+        made: list[types.CodeType] = []
+        function: Any = inspect.getattr_static(kind, "__init__")
+        while isinstance(function, types.FunctionType):
+            made.append(function.__code__)
+            function = getattr(function, "__wrapped__", None)
+        codes = _known_constructors[kind] = frozenset(made)
+    return codes
+
+
+_known_constructors: WeakKeyDictionary[type, frozenset[types.CodeType]] = WeakKeyDictionary()
 
 
 def is_put_together(frame: types.FrameType) -> bool:

@@ -4,6 +4,9 @@ Dtypes, ranks and sizes are compared, not shardings: a value is often made first
 these classes too, and puts whatever it likes in the fields (placeholders, axes for ``vmap``, examples without their
 batch dimension). So an error is raised only where the program itself calls the class with arrays. Whatever else does
 not fit is counted, or left alone where JAX or a library on top of it made it.
+
+A class that declares no fields may get them by a decorator above: what such decorators make calls a method of the class
+once a value is complete, in which it is looked up what became of the class.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import dataclasses
 import functools
 import sys
 import types
-from typing import Any
-from weakref import WeakKeyDictionary
+from collections.abc import Callable
+from typing import Any, is_typeddict
+from weakref import WeakKeyDictionary, ref
 
 import jax
 from typeguard import TypeCheckError, TypeCheckMemo
@@ -30,6 +34,7 @@ from shardtypes.fields import (
     known_field_types,
     module_names,
     own_annotations,
+    remember_names_of,
 )
 from shardtypes.meshes import current_view
 from shardtypes.scopes import Site, enter_table, leave_table
@@ -39,22 +44,21 @@ from shardtypes.switches import checks_on
 _MISSING = object()
 
 
-def check_where_made(cls: type, every: bool = False) -> type:
+def check_where_made(cls: type, every: bool = False, is_complete: bool = True) -> type:
     """Have a class check its fields that hold arrays whenever one of it is made; with ``every`` the others too, of a
-    class that JAX does not take apart.
+    class that JAX does not take apart. Where it is not ``is_complete``, decorators may declare fields yet.
 
     What the class says of arrays, and is not checked so, is counted: attributes of a class that declares no fields,
     and parameters that a dataclass does not keep.
     """
     if is_checked_where_made(cls):
         return cls
-    if not (declares_fields(cls) or is_named_tuple(cls)):
-        if has_array_fields(cls):
-            _stats.count_not_possible(f"{cls.__qualname__}: its fields are not checked where one is made")
-        return cls
     for name, annotation in own_annotations(cls).items():
         if isinstance(annotation, dataclasses.InitVar) and holds_arrays(annotation):
             _stats.count_not_possible(f"{cls.__qualname__}: {name!r}, which is a parameter and no field")
+    if not (_has_its_fields(cls, is_complete) or is_named_tuple(cls)):
+        _check_if_declared(cls, every, is_complete)
+        return cls
     hook = _hook(cls)
     made = getattr(cls, hook, None)
 
@@ -78,8 +82,105 @@ def check_where_made(cls: type, every: bool = False) -> type:
             _check(self, cls, sys._getframe(1))
 
         setattr(cls, hook, functools.wraps(made)(init) if made is not None else init)
-    cls.__shardtypes_made__ = every  # type: ignore[attr-defined]  # the mark that `is_checked_where_made` looks for
+    cls.__shardtypes_made__ = _Mark(cls, every)  # type: ignore[attr-defined]  # what `is_checked_where_made` looks for
     return cls
+
+
+def _has_its_fields(cls: type, is_complete: bool) -> bool:
+    """Whether a class has all fields that it will have."""
+    inherits = is_complete or not own_annotations(cls)
+    return declares_fields(cls) and (inherits or not _DECLARED.isdisjoint(vars(cls)))
+
+
+class _Mark:
+    """Is on a class that checks its fields. ``every`` is whether those without arrays are checked, too."""
+
+    def __init__(self, cls: type | None, every: bool) -> None:
+        self.every = every
+        self.cls = None if cls is None else ref(cls)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """A decorator has made another class of the same members, for slots."""
+        before = None if self.cls is None else self.cls()
+        if before is not None:
+            remember_names_of(before, owner)
+        self.cls = ref(owner)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Mark, (None, self.every)
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether what became of the class has fields."""
+        found = None if self.cls is None else self.cls()
+        return found is None or not _DECLARED.isdisjoint(vars(found))
+
+
+# What a class that declares fields has of its own.
+_DECLARED = frozenset(("__dataclass_fields__", "__attrs_attrs__"))
+# What generated constructors of dataclasses, and of attrs, call last.
+_AFTERWARDS = ("__post_init__", "__attrs_post_init__")
+
+
+def _check_if_declared(cls: type, every: bool, is_complete: bool) -> None:
+    """Check the fields that a decorator above declares, where one is made; count attributes, which are no fields."""
+    has_arrays = has_array_fields(cls)
+    reason = f"{cls.__qualname__}: its fields are not checked where one is made"
+    mark = _Mark(cls, every)
+    made = vars(cls).get("__init__")
+    if is_typeddict(cls) or getattr(cls, "_is_protocol", False):  # their members are what they declare
+        is_complete, made = True, None
+    if made is not None and has_arrays:  # decorators leave it as it is
+        cls.__init__ = _own_constructor(made, reason)  # type: ignore[misc]  # as it is called
+        cls.__shardtypes_made__ = mark  # type: ignore[attr-defined]  # as above
+    elif made is None and is_complete and has_arrays:
+        _stats.count_not_possible(reason)
+    elif made is None and not is_complete and own_annotations(cls):
+        for name in _AFTERWARDS:
+            setattr(cls, name, _afterwards(name, vars(cls).get(name)))
+        cls.__shardtypes_made__ = mark  # type: ignore[attr-defined]  # as above
+        if has_arrays:
+            _stats.count_unless(reason, lambda: mark.is_declared)
+
+
+def _afterwards(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]:
+    """The method that runs when a value is complete, with what the class does there itself."""
+
+    def afterwards(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        order = type(self).__mro__
+        at = next(at for at, base in enumerate(order) if vars(base).get(name) is afterwards)
+        above = next((vars(base)[name] for base in order[at + 1 :] if name in vars(base)), None)
+        if own is not None:
+            own(self, *args, **kwargs)
+        elif above is not None:
+            above(self, *args, **kwargs)
+        if getattr(type(self), name) is afterwards and _declaring(type(self)) in order[at:]:
+            _check(self, order[at], sys._getframe(1))
+
+    return functools.wraps(own)(afterwards) if own is not None else afterwards
+
+
+def _own_constructor(made: Callable[..., None], reason: str) -> Callable[..., None]:
+    """The constructor that a class has of its own, with the check of its fields, if it has fields."""
+
+    @functools.wraps(made)
+    def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        made(self, *args, **kwargs)
+        kind = next(base for base in type(self).__mro__ if vars(base).get("__init__") is init)
+        declaring = _declaring(type(self))
+        if declaring is object and checks_on():
+            _stats.count_not_possible(reason)
+        elif declaring in kind.__mro__:
+            _check(self, kind, sys._getframe(1))
+
+    return init
+
+
+def _declaring(kind: type) -> type:
+    """The class that says which fields a value has, a subclass others than its base; ``object`` if none does."""
+    return next((base for base in kind.__mro__ if not _DECLARED.isdisjoint(vars(base))), object)
 
 
 def _hook(cls: type) -> str:
@@ -160,7 +261,7 @@ def _field_checks(cls: type) -> _Checks:
     found: _Checks = {}
     for name, hint in known.types.items():
         has_arrays = holds_arrays(hint)
-        check = compile_annotation(hint, memo) if has_arrays or vars(cls)["__shardtypes_made__"] else None
+        check = compile_annotation(hint, memo) if has_arrays or vars(cls)["__shardtypes_made__"].every else None
         if check is not None:
             found[name] = check, has_arrays
     _checks[cls] = known, found

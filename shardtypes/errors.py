@@ -42,12 +42,14 @@ class ShardTypeError(TypeCheckError):
     """A value does not have the type that its annotation declares.
 
     ``site`` is where it was met, if known; ``bindings`` are the names in its annotation with their sizes, and where
-    they got them; ``clash`` those of them that it contradicts; ``advice`` is what to do.
+    they got them; ``clash`` those of them that it contradicts; ``advice`` is what to do; ``expected`` is the size that
+    the annotation gives by an expression, where that is what differs.
     """
 
     bindings: tuple[Bound, ...] = ()
     clash: frozenset[str] = frozenset()
     advice: str = ""
+    expected: object = None
     _shared: bool | None = None
 
     def __init__(

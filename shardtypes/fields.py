@@ -68,6 +68,14 @@ def remember_names(cls: type, frame: types.FrameType) -> None:
             remember_names(member, frame)
 
 
+def remember_names_of(before: type, cls: type) -> None:
+    """Keep for a class what is kept for another one, of which it was made."""
+    for names in (_local_names, _module_names):
+        known = names.get(before)
+        if known is not None:
+            names.setdefault(cls, known)
+
+
 def module_names(cls: type) -> dict[str, Any]:
     """The global names where a class is defined; none where that is not known."""
     known = _module_names.get(cls)

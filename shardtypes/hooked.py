@@ -9,7 +9,7 @@ from shardtypes import _stats
 from shardtypes.checked import wrap_function
 from shardtypes.construction import check_where_made
 from shardtypes.fields import remember_names
-from shardtypes.variable_checks import local, module_variable, undecided
+from shardtypes.variable_checks import local, module_variable, outer, table, undecided
 
 
 def function(target: Any) -> Any:
@@ -34,4 +34,4 @@ def read_again(target: Any) -> Any:
     return target
 
 
-__all__ = ["declared", "function", "local", "module_variable", "read_again", "undecided"]
+__all__ = ["declared", "function", "local", "module_variable", "outer", "read_again", "table", "undecided"]

@@ -18,12 +18,13 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import TracebackType
 
-from shardtypes.assignments import HOOKED, check_assignments, check_module_variable
+from shardtypes.assignments import HOOKED, check_assignments, check_module_variables, has_checks
 from shardtypes.messages import missing_package
 from shardtypes.switches import switched_off
+from shardtypes.variables import Scope, annotations_of
 
 # Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
-TAG = "shardtypes3"
+TAG = "shardtypes4"
 
 # Functions below these are checked already, or must be left alone.
 _LEAVE = {"typechecked", "jaxtyped", "no_type_check", "overload", "typeguard_ignore"}
@@ -49,12 +50,12 @@ def _is_annotated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 class _Instrument(ast.NodeTransformer):
     """Adds the checks of arguments and results to annotated functions, and those of what variables are assigned."""
 
-    def __init__(self, path: Sequence[str] = ()) -> None:
+    def __init__(self, path: Sequence[str], around: Sequence[Scope]) -> None:
         self._path = [*path]
-        self._in: type[ast.AST] = ast.Module
+        self._around = [*around]
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        self._inside(node)
+        self.body(node)
         if any(isinstance(statement, ast.AnnAssign) for statement in node.body):
             node.decorator_list.insert(0, _checking("declared", node))  # sees what the other decorators made
         return node
@@ -68,30 +69,21 @@ class _Instrument(ast.NodeTransformer):
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         if "no_type_check" in _decorator_names(node):
             return node
-        self._inside(node)
-        has_variables = check_assignments(node, ".".join([*self._path, node.name]))
         # Variables share a table with each other, so their function is checked as well.
-        if (has_variables or _is_annotated(node)) and not _decorator_names(node) & _LEAVE:
+        has_signature = bool(annotations_of(node.body)) or _is_annotated(node)
+        self.body(node)
+        if has_signature and not _decorator_names(node) & _LEAVE:
             node.decorator_list.append(_checking("function", node))
         return node
 
-    def body(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Add the checks inside of a function, which may be checked itself already."""
-        self._inside(node)
-        check_assignments(node, ".".join([*self._path, node.name]))
-
-    def _inside(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        before, self._in = self._in, type(node)
+    def body(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Add the checks inside of a function or class, which may be checked itself already."""
+        self._around.append(node)
         self._path.append(node.name)
         node.body = [self.visit(statement) for statement in node.body]
+        self._around.pop()
+        check_assignments(node, ".".join(self._path), self._around)
         self._path.pop()
-        self._in = before
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        self.generic_visit(node)
-        if self._in is ast.Module:
-            check_module_variable(node)
-        return node
 
 
 def _checking(name: str, node: ast.stmt) -> ast.expr:
@@ -105,7 +97,8 @@ def _checking(name: str, node: ast.stmt) -> ast.expr:
 def instrument(source: bytes, path: str) -> ast.Module:
     """The tree of a module with checks in it. Raises ``SyntaxError`` as Python does."""
     tree = ast.parse(source, path)
-    _Instrument().visit(tree)
+    _Instrument((), (tree,)).visit(tree)
+    check_module_variables(tree)
     at = 0
     for statement in tree.body:
         future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
@@ -118,14 +111,14 @@ def instrument(source: bytes, path: str) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def instrument_body(node: ast.FunctionDef | ast.AsyncFunctionDef, path: str) -> bool:
+def instrument_body(node: ast.FunctionDef | ast.AsyncFunctionDef, path: str, around: Sequence[Scope]) -> bool:
     """Add checks of what a function assigns to annotated variables, and of the functions defined in it, in place.
 
     ``path`` is its name in messages. Returns whether there are any.
     """
-    _Instrument(path.split(".")[:-1]).body(node)
+    _Instrument(path.split(".")[:-1], around).body(node)
     ast.fix_missing_locations(node)
-    return any(isinstance(part, ast.Name) and part.id == HOOKED for part in ast.walk(node))
+    return has_checks(node)
 
 
 class _Loader(SourceFileLoader):

@@ -12,12 +12,13 @@ import copy
 import functools
 import linecache
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shardtypes import _stats, variable_checks
-from shardtypes.assignments import HOOKED, Function, check_assignments, has_annotated_assignments, own_nodes
+from shardtypes.assignments import HOOKED, check_assignments, check_assignments_inside, has_checks
+from shardtypes.variables import FUNCTIONS, Function, Scope, own_nodes
 
 _FUTURES = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
@@ -25,8 +26,9 @@ _FUTURES = functools.reduce(
 _OUTER = "__shardtypes_outer__"
 
 
-# Puts checks into a function, in place, and says whether it did; it gets the function's name in messages too.
-Instrument = Callable[[Function, str], bool]
+# Puts checks into a function, in place, and says whether it did; it gets the function's name in messages, too, and what
+# is around it.
+Instrument = Callable[[Function, str, Sequence[Scope]], bool]
 
 
 class OtherSource(Exception):
@@ -38,8 +40,13 @@ class _Source:
     """A function as it stands in its file."""
 
     node: Function
-    holder: str | None  # the class around it, which its private names are mangled with
+    around: tuple[Scope, ...]
     modules: tuple[str, ...]  # what its module imports: Python compiles calls of their functions in another way
+
+    @property
+    def holder(self) -> str | None:
+        """The class around it, which its private names are mangled with."""
+        return next((scope.name for scope in reversed(self.around) if isinstance(scope, ast.ClassDef)), None)
 
 
 def with_assignments_checked(function: Any, display: str) -> Any:
@@ -53,8 +60,10 @@ def with_assignments_checked(function: Any, display: str) -> Any:
         return function
 
 
-def _check_variables(node: Function, path: str) -> bool:
-    return has_annotated_assignments(node) and check_assignments(node, path)
+def _check_variables(node: Function, path: str, around: Sequence[Scope]) -> bool:
+    check_assignments_inside(node, path, around)
+    check_assignments(node, path, around)
+    return has_checks(node)
 
 
 def recompiled(function: types.FunctionType, instrument: Instrument, hooks: types.ModuleType) -> types.FunctionType:
@@ -70,9 +79,10 @@ def recompiled(function: types.FunctionType, instrument: Instrument, hooks: type
     if source is None or source.node.name != code.co_name:
         return function
     node = copy.deepcopy(source.node)
-    if not instrument(node, code.co_qualname.rpartition("<locals>.")[2]):
+    if not instrument(node, code.co_qualname.rpartition("<locals>.")[2], source.around):
         return function
-    if not _same(code, _compiled(source, copy.deepcopy(source.node), code)):
+    # Where a function around it was compiled anew, it was already compared with its source.
+    if HOOKED not in code.co_freevars and not _same(code, _compiled(source, copy.deepcopy(source.node), code)):
         raise OtherSource(f"{code.co_filename}:{code.co_firstlineno}")
     made = _compiled(source, node, code)
     return function if made is None else _function(function, made, hooks)
@@ -88,15 +98,16 @@ def _functions_of(path: str, lines: tuple[str, ...]) -> Mapping[int, _Source]:
     imports = [node for node in own_nodes(tree.body) if isinstance(node, (ast.Import, ast.ImportFrom))]
     names = [(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names]
     modules = tuple(dict.fromkeys(name for name in names if name != "*"))
-    return {_first_line(node): _Source(node, holder, modules) for node, holder in _functions(tree, None)}
+    return {_first_line(node): _Source(node, around, modules) for node, around in _functions(tree, (tree,))}
 
 
-def _functions(node: ast.AST, holder: str | None) -> Iterator[tuple[Function, str | None]]:
-    """All functions, with the class around each."""
+def _functions(node: ast.AST, around: tuple[Scope, ...]) -> Iterator[tuple[Function, tuple[Scope, ...]]]:
+    """All functions, with what is around each."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield child, holder
-        yield from _functions(child, child.name if isinstance(child, ast.ClassDef) else holder)
+        if isinstance(child, FUNCTIONS):
+            yield child, around
+        inner = (*around, child) if isinstance(child, (*FUNCTIONS, ast.ClassDef)) else around
+        yield from _functions(child, inner)
 
 
 def _first_line(node: Function) -> int:

@@ -2,7 +2,8 @@
 
 A call *holds* at some sizes, it is *broken* there (it runs, and an annotation does not hold), or it is *refused*: JAX
 or the program itself raises, with or without the checks. Where it is refused it must not be called, so that is no
-failure by itself.
+failure by itself. The same goes for sizes that are *meaningless*, for an annotation has none there: ``'H-h+1'`` where
+``h`` is larger than ``H``.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from jax import export
 
 from shardtypes import _stats
 from shardtypes.certainty import needs_mesh, unbound_axis, user_place, why_uncertain
-from shardtypes.errors import TypeCheckError
+from shardtypes.errors import ShardTypeError, TypeCheckError
 from shardtypes.lang import Size
 from shardtypes.switches import enabled
 from shardtypes.trace_calls import Call
 from shardtypes.trace_fits import Fit, Fitter
 from shardtypes.trace_guesses import CannotTell
-from shardtypes.trace_needs import Needs, watched
+from shardtypes.trace_needs import Needs, size_of, watched
 from shardtypes.trace_sizes import CHAINS, COMPOSITES, FAR_APART, PRIMES, Inexpressible, Sizes
 
 _MOST_RUNS = 24
@@ -49,7 +50,7 @@ class Trial:
     """What became of a call at one assignment of sizes."""
 
     sizes: dict[str, int]
-    outcome: Literal["holds", "broken", "refused"]
+    outcome: Literal["holds", "broken", "refused", "meaningless"]
     error: Exception | None = None
     result: Any = None
     needs: tuple[str, ...] = ()
@@ -80,7 +81,8 @@ class Search:
     @property
     def proved(self) -> bool:
         """Whether it holds for all sizes, without any need."""
-        return bool(self.paths) and all(path.proved for path in self.paths) and not self._failed
+        proved = all(path.proved and not path.sizes.partial for path in self.paths)
+        return bool(self.paths) and proved and not self._failed
 
     @property
     def refused_everywhere(self) -> bool:
@@ -101,7 +103,7 @@ class Search:
             raise self.paths[-1].error
         self._try(sizes, PRIMES[0])
         self._try(sizes, PRIMES[1], backwards=True)
-        if not self._failed and all(path.error is None for path in self.paths):
+        if not self._failed and all(path.error is None and not path.sizes.partial for path in self.paths):
             return
         self._follow_paths()
         if self.wrong:
@@ -180,6 +182,8 @@ def attempt(call: Call, sizes: dict[str, int]) -> Trial:
         failed = error
     if not isinstance(failed, TypeCheckError):
         return Trial(sizes, "refused", failed)
+    if _is_never_positive(_expected(failed)):
+        return Trial(sizes, "meaningless", failed)
     with enabled(False):
         try:
             call.evaluate(sizes)
@@ -199,7 +203,8 @@ def _explore(call: Call, sizes: Sizes, exact: bool = False) -> list[Path]:
         path = _symbolic(call, waiting.pop())
         more = _ways_on(path, exact)
         waiting += more
-        if not more or (path.error is None and not exact):
+        is_last = not more and not (waiting or paths)
+        if is_last or not (more or _is_never_positive(_expected(path.error))) or (path.error is None and not exact):
             paths.append(path)
     return paths + [Path(left, _NotExplored(), None, Needs()) for left in waiting]
 
@@ -234,13 +239,29 @@ def _ways_on(path: Path, exact: bool) -> list[Sizes]:
         return [found for found in pinned if found is not None]
     if needs.compared is not None:
         return _both_orders(sizes, *needs.compared)
+    expected = _expected(path.error)
+    positive = None if expected is None else sizes.positive(expected)
+    if expected is not None and positive is not None and not expected.is_nonnegative:
+        return [positive]
     multiples = _with_divisions(sizes, needs)
     if multiples is not None:
         return [multiples]
     for first, second in needs.minima:
         if first.constant is None and second.constant is None:
             return _both_orders(sizes, first, second)
+    if expected is not None and positive is not None and not (expected - 1).is_nonnegative:
+        return [positive]
     return []
+
+
+def _expected(error: Exception | None) -> Size | None:
+    """The size that an annotation gives by an expression, where that is what differs."""
+    expected = error.expected if isinstance(error, ShardTypeError) else None
+    return None if expected is None else size_of(expected)
+
+
+def _is_never_positive(size: Size | None) -> bool:
+    return size is not None and (-size).is_nonnegative
 
 
 def _both_orders(sizes: Sizes, first: Size, second: Size) -> list[Sizes]:

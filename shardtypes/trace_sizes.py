@@ -36,12 +36,15 @@ class Inexpressible(Exception):
 @dataclass(frozen=True)
 class Sizes:
     """What each name's size is made of. ``needs`` says in words what was built in, ``open`` that it is built in for
-    one size out of several, ``few`` that only a few sizes of some name satisfy it."""
+    one size out of several, ``few`` that only a few sizes of some name satisfy it, ``partial`` that others have no
+    meaning.
+    """
 
     named: Mapping[str, Size]
     needs: tuple[str, ...] = ()
     open: bool = False
     few: bool = False
+    partial: bool = False
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -72,6 +75,7 @@ class Sizes:
 
     def divided(self, what: Size, by: Size) -> Sizes | None:
         """The same with ``what`` a multiple of ``by``; None where that is so already, or cannot be built in."""
+        by = -by if all(count < 0 for _, count in by.terms) else by
         whole, divisor = what, by
         what, by = _cancelled(what, by)
         if by.constant in (1, 0) or what.divides_exactly(by) is not None:
@@ -88,7 +92,7 @@ class Sizes:
 
     def ordered(self, large: Size, small: Size) -> Sizes | None:
         """The same with ``large >= small``; None where that is never so. Raises ``Inexpressible``."""
-        rest = large - small
+        rest = _undivided(large - small)
         if rest.constant is not None:
             return None
         words = (*self.needs, f"{self._words(large)} >= {self._words(small)}")
@@ -105,6 +109,16 @@ class Sizes:
                 only = replace(self._with(symbol, others), needs=words)
                 return replace(only, open=self.open or others.constant > 1, few=True)
         raise Inexpressible(words[-1])
+
+    def positive(self, size: Size) -> Sizes | None:
+        """The same with a size that is at least 1; None where that cannot be built in."""
+        rest = _undivided(size - 1)
+        large = Size({monomial: count for monomial, count in rest.terms if count > 0})
+        try:
+            made = self.ordered(large, large - rest)
+        except Inexpressible:
+            return None
+        return None if made is None else replace(made, partial=True)
 
     def pinned(self, what: Size, value: int) -> Sizes | None:
         """The same with one name's size fixed; None for what is no size of its own."""
@@ -123,6 +137,11 @@ class Sizes:
         if size in named:
             return str(named[size])
         own = {made.symbol_name: Size.symbol(name) for name, made in self.named.items() if made.symbol_name}
+        for name, made in self.named.items():
+            for symbol in sorted(made.symbols - {*own}):
+                coefficient, others = _linear(made, symbol)
+                if coefficient == 1:
+                    own[symbol] = Size.symbol(name) - others.substitute(own)
         return str(size.substitute(own))
 
 
@@ -149,6 +168,18 @@ def _multiple(what: Size, by: Size, symbol: str, rounded: bool) -> Size | None:
         divisor, rest = abs(by.constant), others.constant % abs(by.constant)
         return divisor * new if rounded and rest == divisor - 1 else divisor * new - rest
     return None
+
+
+def _undivided(rest: Size) -> Size:
+    """What is not negative just where ``rest`` is not, without a floor division that is a term of it:
+    ``a//b >= m`` where ``a >= m*b``."""
+    for monomial, count in rest.terms:
+        if len(monomial) == 1 and monomial[0].op == "//" and abs(count) == 1:
+            others = rest - Size({monomial: count})
+            what, by = monomial[0].args
+            if monomial[0] not in others.atoms:
+                return _undivided(what + others * by if count > 0 else (others + 1) * by - 1 - what)
+    return rest
 
 
 def _linear(size: Size, symbol: str) -> tuple[int, Size]:

@@ -51,7 +51,7 @@ from shardtypes.trace_fits import numbers_of
 from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell, shown
 from shardtypes.trace_search import Search, Trial
-from shardtypes.trace_sizes import sizes_of
+from shardtypes.trace_sizes import Sizes, sizes_of
 
 _AXES_AT_MOST = 8
 # What stands for dimensions of any number.
@@ -229,8 +229,9 @@ def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
         symbols = _symbols(call.parameters, fixed)
         factors = _factors(call.parameters, call.around.mesh)
         search = Search(call)
+        sizes = _meaningful(sizes_of(symbols, factors, fixed), call.parameters)
         with forgetting_meshes(any_mesh=True):
-            search.run(sizes_of(symbols, factors, fixed), _pool(call), *_kinds_of_names(call.parameters))
+            search.run(sizes, _pool(call), *_kinds_of_names(call.parameters))
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     if not search.wrong:
@@ -278,6 +279,10 @@ def _mixed(name: str, search: Search) -> Verdict:
 
 def _wrong(name: str, search: Search) -> Verdict:
     broken, refused = search.of("broken"), search.of("refused")
+    if not broken and not refused:
+        trial = search.of("meaningless")[0]
+        reason = f"{name}: no sizes were found for which each dimension is positive: {_line(trial.error)}"
+        return Verdict(None, reason, None, trial.sizes, trial.error)
     trial = broken[0] if broken else _furthest(refused)
     if search.beyond is not None:
         return Verdict(None, f"{name}: {why_uncertain(search.beyond)}", None, None, search.beyond)
@@ -368,6 +373,17 @@ def _symbols(parameters: list[Argument], sizes: Mapping[str, int]) -> list[str]:
             for symbol in sorted(dim.size.symbols) if dim.size is not None else ():
                 names[symbol] = None
     return [name for name in names if name not in sizes]
+
+
+def _meaningful(sizes: Sizes, parameters: list[Argument]) -> Sizes:
+    """Sizes with which no dimension of an argument is negative, as ``'n-k'`` may be."""
+    for shape in shapes_of(parameters):
+        for dim in shape.dims:
+            size = None if dim.size is None else dim.size.substitute(sizes.named)
+            positive = None if size is None or size.is_nonnegative else sizes.positive(size)
+            if positive is not None:  # no need of the program's
+                sizes = replace(positive, needs=sizes.needs, open=sizes.open, partial=False)
+    return sizes
 
 
 def _factors(parameters: list[Argument], mesh: Any) -> dict[str, int]:

@@ -239,12 +239,11 @@ def _call_of(memo: TypeCheckMemo, entry: types.FrameType) -> _Call:
 def _bind_object(frame: types.FrameType, call: _Call) -> None:
     """Bind the sizes of a method's object, for whose parameter typeguard does not ask us without an annotation."""
     code, module = frame.f_code, frame.f_globals.get("__name__", "")
-    first = code.co_varnames[0] if code.co_argcount else None
-    if first is None or first not in frame.f_locals or first in reassigned_parameters(code):
+    check = check_of_object(code.co_qualname, module) if code.co_argcount else None
+    first = code.co_varnames[0] if check is not None else ""
+    if check is None or first not in frame.f_locals or first in reassigned_parameters(code):
         return
-    check = check_of_object(code.co_qualname, module)
-    if check is not None:
-        check(frame.f_locals[first], call.table, call.view, _site(code.co_qualname, first, "", module))
+    check(frame.f_locals[first], call.table, call.view, _site(code.co_qualname, first, "", module))
 
 
 def _count_names_around(frame: types.FrameType | None) -> None:

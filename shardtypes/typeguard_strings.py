@@ -15,9 +15,9 @@ from types import FrameType
 from typing import Any
 
 from shardtypes import _stats
-from shardtypes.assignments import own_nodes, parameter_names
 from shardtypes.lang.array_names import SHARDTYPES_DTYPES
 from shardtypes.name_sources import origins
+from shardtypes.variables import own_nodes, parameter_names
 
 _OURS = {*SHARDTYPES_DTYPES, "Array"}
 

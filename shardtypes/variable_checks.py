@@ -13,6 +13,7 @@ from typeguard import TypeCheckMemo, _suppression
 
 from shardtypes import _stats
 from shardtypes.annotation_checks import compile_annotation
+from shardtypes.array_check import abandon
 from shardtypes.array_types import holds_arrays
 from shardtypes.errors import ShapeStringError
 from shardtypes.frames import table_of_frame
@@ -44,21 +45,65 @@ def local(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
         return value
     _, check, site = _check_of(name, where, annotation)
     if check is not None:
-        table = table_of_frame(sys._getframe(1)) or Table()
+        table = table_of_frame(sys._getframe(1))
+        if table is None:
+            _check_alone(value, check, site)
+            return value
         with table.statement(annotation.__code__):
             check(value, table, current_view(), site)
     return value
 
 
-def module_variable(value: V, name: str, annotation: Callable[[], Any]) -> V:
-    """Check the value of an annotated variable of a module, if it holds arrays."""
+def outer(value: V, name: str, where: str, annotation: Callable[[], Any], kept: Callable[[], Table | None]) -> V:
+    """Check the value that a function assigns to an annotated variable of a function around it.
+
+    ``kept`` gives the table of that one's call, which its sizes are of. It raises ``NameError`` where there is none.
+    """
     __tracebackhide__ = True
-    if not checks_on():
+    if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
         return value
-    declared, check, site = _check_of(name, "", annotation)
-    if check is not None and holds_arrays(declared):
-        check(value, Table(), current_view(), site)
+    declared, check, site = _check_of(name, where, annotation)
+    if check is None:
+        return value
+    try:
+        table = kept()
+    except NameError:
+        table = None
+    if table is None:
+        if holds_arrays(declared):
+            _stats.count_not_possible(f"{site}: its names for sizes, for the function around it is not checked")
+        _check_alone(value, check, site)
+        return value
+    with table.statement(annotation.__code__):
+        check(value, table, current_view(), site)
+    if table.closed and table.deferred:
+        abandon(table)
     return value
+
+
+def table() -> Table | None:
+    """The table of the call that runs, for the functions that it defines."""
+    return table_of_frame(sys._getframe(1))
+
+
+def module_variable(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
+    """Check the value of an annotated variable of a module, if it holds arrays; ``where`` is who assigns it."""
+    __tracebackhide__ = True
+    if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
+        return value
+    declared, check, site = _check_of(name, where, annotation)
+    if check is not None and holds_arrays(declared):
+        _check_alone(value, check, site)
+    return value
+
+
+def _check_alone(value: Any, check: Checker, site: Site) -> None:
+    """Check a value whose names for sizes are its own."""
+    __tracebackhide__ = True
+    own = Table()
+    check(value, own, current_view(), site)
+    if own.deferred:
+        abandon(own)
 
 
 def _check_of(name: str, where: str, annotation: Callable[[], Any]) -> tuple[Any, Checker | None, Site]:

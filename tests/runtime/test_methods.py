@@ -63,7 +63,8 @@ def test_a_method_names_the_sizes_of_its_object(tmp_path: Path, way: str) -> Non
     assert outcome(lambda: layer.transposed()) == "alarm"
     assert outcome(lambda: layer.loses(x)) == "alarm"
     assert outcome(lambda: module.Layer.free(layer, jnp.ones((2, 5)))) == "silence"
-    assert outcome(lambda: module.Plain(jnp.ones((3, 4))).apply(jnp.ones((2, 5)))) == "silence"
+    plain = module.Plain(jnp.ones((3, 4)))
+    assert outcome(lambda: plain.apply(jnp.ones((2, 5)))) == "silence"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -77,6 +77,48 @@ def resharded(x: f32["B/d M"]) -> f32["B M/d"]:
     return jax.sharding.reshard(x, P(None, "d"))
 
 
+def convolved(x: f32["B H W C"], k: f32["h w C F"]) -> f32["B H-h+1 W-w+1 F"]:
+    return lax.conv_general_dilated(x, k, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def convolved_in_a_callee(x: f32["B Q R C"], w: f32["a b C F"]) -> f32["B _ _ F"]:
+    return convolved(x, w)
+
+
+def strided(x: f32["B L C"], k: f32["K C F"]) -> f32["B (L-K)//2+1 F"]:
+    return lax.conv_general_dilated(x, k, (2,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+
+
+def pooled(x: f32["B L C"], window: f32["K"]) -> f32["B (L-K)//3+1 C"]:
+    size = (1, window.shape[0], 1)
+    return lax.reduce_window(x, -jnp.inf, lax.max, size, (1, 3, 1), "VALID")
+
+
+def frames(x: f32["L"], window: f32["K"]) -> f32["(L-K)//4+1 K"]:
+    starts = 4 * jnp.arange((x.shape[0] - window.shape[0]) // 4 + 1)
+    return x[starts[:, None] + jnp.arange(window.shape[0])] * window
+
+
+def differences(x: f32["n"]) -> f32["n-1"]:
+    return x[1:] - x[:-1]
+
+
+def without_the_first(x: f32["n"], y: f32["k"]) -> f32["n-k"]:
+    return x[y.shape[0] :]
+
+
+def what_was_left(x: f32["n-k"], y: f32["k"]) -> f32["n"]:
+    return jnp.concatenate([x, y])
+
+
+def first_blocks(x: f32["n"], y: f32["k"]) -> f32["n//k"]:
+    return x[: x.shape[0] // y.shape[0]]
+
+
+def rows(x: f32["n"], y: f32["k"]) -> f32["n//k k"]:
+    return x.reshape(-1, y.shape[0])
+
+
 HOLD: list[tuple[Callable[..., Any], str]] = [
     (write, "all sizes where S >= T; not for B=11"),
     (grouped, "all sizes where K divides H; not for"),
@@ -88,6 +130,16 @@ HOLD: list[tuple[Callable[..., Any], str]] = [
     (configured, "B=11, M=512; B=59, M=512; not for"),
     (by_parameters, "B=11, M=32; B=59, M=32; not for"),
     (resharded, "all sizes"),
+    (convolved, "all sizes where H >= h and W >= w"),
+    (convolved_in_a_callee, "all sizes where Q >= a and R >= b"),
+    (strided, "all sizes where L >= K"),
+    (pooled, "all sizes where L >= K"),
+    (frames, "all sizes where L >= K"),
+    (differences, "all sizes"),
+    (without_the_first, "all sizes where n >= k+1"),
+    (what_was_left, "all sizes"),
+    (first_blocks, "k=13, n=11"),
+    (rows, "all sizes where k divides n; not for"),
 ]
 
 
@@ -163,8 +215,37 @@ def wrong_callee(x: f32["B M"]) -> f32["M"]:
     return helper(x)
 
 
+def convolved_too_far(x: f32["B L C"], k: f32["K C F"]) -> f32["B L-K F"]:
+    return lax.conv_general_dilated(x, k, (1,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+
+
+def wrongly_strided(x: f32["B L C"], k: f32["K C F"]) -> f32["B (L-K)//2+1 F"]:
+    return lax.conv_general_dilated(x, k, (3,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+
+
+def as_large_as_before(x: f32["B Q R C"], w: f32["a b C F"]) -> f32["B Q R F"]:
+    return convolved(x, w)
+
+
+def the_wrong_way_round(x: f32["n"], y: f32["k"]) -> f32["k-n"]:
+    return x[y.shape[0] :]
+
+
+def one_block_more(x: f32["n"], y: f32["k"]) -> f32["n//k"]:
+    return x[: x.shape[0] // y.shape[0] + 1]
+
+
+def two_fewer(x: f32["n"]) -> f32["n-1"]:
+    return x[2:] - x[:-2]
+
+
+def more_than_was_left(x: f32["n-k"], y: f32["k"]) -> f32["n"]:
+    return jnp.concatenate([x, y, y])
+
+
 FAIL = [two_names, few_columns, after_a_need, after_a_division, turned_weights, wrong_variable, wrong_variable_in_jit]
-FAIL += [wrong_inside, wrong_callee]
+FAIL += [wrong_inside, wrong_callee, convolved_too_far, wrongly_strided, as_large_as_before, the_wrong_way_round]
+FAIL += [one_block_more, two_fewer, more_than_was_left]
 
 
 @pytest.mark.parametrize("f", FAIL, ids=lambda f: f.__name__)
@@ -172,6 +253,16 @@ def test_certain_failures(f: Any) -> None:
     verdict = trace(f)
     assert verdict.ok is False and verdict.sizes, verdict.reason
     assert "fails for" in verdict.reason
+
+
+def nowhere(x: f32["n"], y: f32["k"]) -> f32["n-k-n*k"]:
+    return x
+
+
+def test_a_dimension_that_is_never_positive_decides_nothing() -> None:
+    verdict = trace(nowhere)
+    assert verdict.ok is None
+    assert verdict.reason.startswith("nowhere: no sizes were found for which each dimension is positive: ")
 
 
 IMAGE, PATCH, CHANNELS = 8, 2, 3

@@ -317,3 +317,45 @@ def test_the_code_of_programs_without_our_annotations_is_the_same(
     beside = instrumented()
     monkeypatch.setattr(transformer, "literal_names", transformer.literal_names[:-1])
     assert beside == instrumented()
+
+
+ONCE = """
+import typeguard
+from shardtypes import f32, pytree_dataclass
+
+@typeguard.typechecked
+def f(x: f32['B M']) -> f32['B M']:
+    return x
+
+@pytree_dataclass
+class Layer:
+    w: f32['M']
+
+    @typeguard.typechecked
+    def f(self, x: f32['B M']) -> f32['B M']:
+        return x
+
+method = Layer(None).f
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "method"])
+def test_source_and_bytecode_are_read_once(tmp_path: Path, name: str) -> None:
+    """A call costs the same, however long its function is."""
+    f = getattr(load_source(tmp_path, ONCE, "typeguard.typechecked"), name)
+    x = jnp.ones((2, 3))
+    entered: set[str] = set()
+
+    def enter(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            entered.add(str(frame.f_globals.get("__name__")))
+
+    for _ in range(2):
+        entered.clear()
+        sys.setprofile(enter)
+        try:
+            f(x)
+        finally:
+            sys.setprofile(None)
+    assert "shardtypes.typeguard_calls" in entered
+    assert entered.isdisjoint({"shardtypes.assignments", "shardtypes.recompiled", "ast", "dis"})
