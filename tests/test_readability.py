@@ -61,7 +61,6 @@ BRANCHINGS: dict[str, float] = {
     "shardlint/ops": 0.43,
     "shardlint/ops/sharding": 0.56,
     "shardtypes/lang": 0.32,
-    "shardtypes/proving": 0.31,
 }
 #: and functions by their complexity.
 COMPLEXITIES: dict[str, float] = {

@@ -315,15 +315,10 @@ def _wider(closed: Any) -> Any:
 # --- collectives and what maps over a mesh ----------------------------------------------------------------------
 
 
-def _names(step: Step) -> tuple[str, ...]:
-    found = step.params["axes"] if "axes" in step.params else step.params["axis_name"]
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
-
-
 def _gathered(held: Held, step: Step) -> tuple[Any, tuple[str, ...], list[list[int]]]:
     """What the devices along the axes of a collective hold, in one leading dimension before the other axes'; those
     axes; and the devices of each group."""
-    names = _names(step)
+    names = step.over
     if any(not isinstance(name, str) for name in names):
         raise Unevaluated(f"{step.primitive} ({step.place}): over positions")
     sizes = {axis: size for axis, size in step.axes.items() if axis in names or axis in held.axes}
@@ -338,7 +333,7 @@ def _gathered(held: Held, step: Step) -> tuple[Any, tuple[str, ...], list[list[i
 
 def _back(array: Any, step: Step, rest: tuple[str, ...]) -> Held:
     """Devices in one leading dimension become axes again."""
-    names = _names(step)
+    names = step.over
     sizes = step.axes
     whole = array.reshape(*(sizes[name] for name in names), *array.shape[1:])
     wanted = tuple(axis for axis in sizes if axis in names or axis in rest)
@@ -366,7 +361,7 @@ def _by_group(step: Step, operands: list[Held], combine: Callable[[Any], Any], a
 
 def _at(held: Held, step: Step, dim: int) -> int:
     """Where a dimension is in an array with the other axes' before it."""
-    return dim + len([axis for axis in held.axes if axis not in _names(step)])
+    return dim + len([axis for axis in held.axes if axis not in step.over])
 
 
 def _reduction(function: Callable[[Any], Any]) -> Callable[[Step, list[Held]], list[Held]]:
@@ -430,7 +425,7 @@ def _pbroadcast(step: Step, operands: list[Held]) -> list[Held]:
 
 
 def _axis_index(step: Step, operands: list[Held]) -> list[Held]:
-    names = _names(step)
+    names = step.over
     sizes = [step.axes[name] for name in names]
     numbers = np.arange(math.prod(sizes), dtype=np.int32)
     return [_back(numbers, step, ())]

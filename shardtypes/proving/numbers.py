@@ -12,10 +12,12 @@ import numpy as np
 
 from shardtypes.prng_keys import is_key
 from shardtypes.proving.evaluation import Held, evaluate
-from shardtypes.proving.observed import Host
+from shardtypes.proving.observed import Host, close
 from shardtypes.proving.program import Name, Program
 
 MOST_BYTES = 1_500_000_000
+_ALLOWED = 1e-6
+"""Relative to the largest number of an array; everything is in double precision."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,15 @@ def _plain(array: Any) -> Host:
 def without_axes(values: Values) -> Host:
     """What one device holds, whose axes have size one."""
     return values.array.reshape(values.array.shape[len(values.axes) :])
+
+
+def agree(a: Host, b: Host) -> bool:
+    """Whether two arrays hold the same numbers, up to rounding."""
+    return close(finite(a), finite(b), _ALLOWED)
+
+
+def finite(array: Host) -> Host:
+    """With a large number in place of each infinity and each NaN; integers and booleans as long integers."""
+    if array.dtype.kind in "fc":
+        return np.nan_to_num(array, nan=1e30, posinf=1e30, neginf=-1e30)
+    return array.astype(np.int64)

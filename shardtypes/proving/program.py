@@ -8,7 +8,7 @@ their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -53,6 +53,17 @@ class Step:
     def axes(self) -> dict[str, int]:
         """The mesh axes over which the step runs on devices of its own, with their sizes."""
         return dict(self.manual)
+
+    @property
+    def over(self) -> tuple[Any, ...]:
+        """The mesh axes over which a collective goes; what other operations name so for an operation of JAX."""
+        return axis_names(self.params)
+
+
+def axis_names(params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Those that the parameters of a collective name."""
+    found = params["axes"] if "axes" in params else params.get("axis_name", ())
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
 
 @dataclass(eq=False)

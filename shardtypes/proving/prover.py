@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AbstractMesh, AxisType, Mesh
 
 from shardtypes.lang.messages import axes_text
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.proving.alignment import aligned
 from shardtypes.proving.arguments import Layout, draws, layouts, states
-from shardtypes.proving.blame import blamed, returned_alike, returned_apart, same_draws
+from shardtypes.proving.blame import blamed
+from shardtypes.proving.calls import Call
+from shardtypes.proving.difference import difference
 from shardtypes.proving.evaluation import Unevaluated
 from shardtypes.proving.intermediates import Intermediates, intermediates
-from shardtypes.proving.numbers import MOST_BYTES, Values, bytes_of, run, without_axes
-from shardtypes.proving.observed import Host, close, observed
+from shardtypes.proving.meshes import mesh_of
+from shardtypes.proving.numbers import MOST_BYTES, Values, agree, bytes_of, run, without_axes
+from shardtypes.proving.observed import Host, observed
+from shardtypes.proving.on_purpose import certainly_wrong
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.propagation import Proved, propagated
 from shardtypes.proving.random_draws import related_draws, sources, taken
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
-from shardtypes.proving.verdict import Numbers, Proof, Where
+from shardtypes.proving.verdict import Proof, Where
 from shardtypes.proving.walk import COLLECTIVES, Walk
-from shardtypes.proving.words import mesh_text, operation
+from shardtypes.proving.words import mesh_text, operation, wrong_as_well
 
 _DRAWS = 3
-_ALLOWED = 1e-6
-"""Relative to the largest number of an array; everything is in double precision."""
 
 
 def prove(
@@ -59,7 +59,7 @@ def prove(
         raise TypeError(f"prove takes a function and its example arguments, not {type(f).__name__}")
     if reference is not None and not callable(reference):
         raise TypeError(f"reference is a function of the same arguments, not {type(reference).__name__}")
-    call = _Call.of(f, examples, named, grad)
+    call = Call.of(f, examples, named, grad)
     asked = _asked(call, mesh, reference)
     if isinstance(asked, Proof):
         return asked
@@ -69,13 +69,13 @@ def prove(
 def follow(f: Callable[..., Any], *examples: Any, mesh: Any = None, **named: Any) -> Intermediates:
     """How the arrays of a function that maps over devices move over the mesh, as far as it is proved; empty where
     nothing is mapped. Nothing is run. Raises what the function raises on the mesh."""
-    asked = _asked(_Call.of(f, examples, named, False), mesh, None)
+    asked = _asked(Call.of(f, examples, named, False), mesh, None)
     return Intermediates() if isinstance(asked, Proof) else asked.intermediates(with_numbers=False)
 
 
-def _asked(call: _Call, mesh: Any, reference: Callable[..., Any] | None) -> _Judged | Proof:
+def _asked(call: Call, mesh: Any, reference: Callable[..., Any] | None) -> _Judged | Proof:
     """The question, or its answer where there is nothing to compare."""
-    context, sizes = _mesh(mesh)
+    context, sizes = mesh_of(mesh)
     many = traced(call.flat, (call.arrays,), {}, sizes, context)
     sizes = {**many.sizes}
     if not sizes and reference is None:
@@ -98,91 +98,7 @@ _DRAWN = "what devices draw at random for their shards is as good as what one de
 _IDENTITIES = "identities that hold at three random points of a field of 2^31 numbers hold everywhere"
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A function of arrays alone: the other leaves of the arguments are kept as they are."""
-
-    flat: Callable[..., Any]
-    arrays: list[Any]
-    f: Callable[..., Any]
-    rebuilt: Callable[[Sequence[Any]], tuple[Any, Any]]
-
-    @classmethod
-    def of(cls, f: Callable[..., Any], examples: Any, named: Any, grad: bool) -> _Call:
-        leaves, tree = jax.tree_util.tree_flatten((examples, named))
-        dynamic = [number for number, leaf in enumerate(leaves) if _is_array(leaf)]
-
-        def rebuilt(arrays: Sequence[Any]) -> tuple[Any, Any]:
-            full = list(leaves)
-            for number, array in zip(dynamic, arrays, strict=True):
-                full[number] = array
-            args, kwargs = jax.tree_util.tree_unflatten(tree, full)
-            return args, kwargs
-
-        def flat(arrays: Sequence[Any]) -> Any:
-            args, kwargs = rebuilt(arrays)
-            return f(*args, **kwargs)
-
-        made = _with_gradients(flat) if grad else flat
-        return cls(made, [leaves[number] for number in dynamic], f, rebuilt)
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct))
-
-
-def _with_gradients(flat: Callable[..., Any]) -> Callable[..., Any]:
-    """The results, and the gradients for cotangents that are the results themselves."""
-
-    def both(arrays: Sequence[Any]) -> Any:
-        floats = [number for number, array in enumerate(arrays) if jnp.issubdtype(array.dtype, jnp.inexact)]
-
-        def loss(chosen: Sequence[Any]) -> Any:
-            full = list(arrays)
-            for number, array in zip(floats, chosen, strict=True):
-                full[number] = array
-            results = flat(full)
-            leaves = [leaf for leaf in jax.tree_util.tree_leaves(results) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-            if not leaves:
-                raise TypeError("grad=True needs a function with a float result")
-            return sum(jnp.sum(leaf * jax.lax.stop_gradient(leaf)) for leaf in leaves), results
-
-        gradients, results = jax.grad(loss, has_aux=True)([arrays[number] for number in floats])
-        return results, gradients
-
-    return both
-
-
-def _mesh(mesh: Any) -> tuple[Any, dict[str, int]]:
-    """The mesh to take where the program has none, and the sizes that are asked for."""
-    if mesh is None:
-        current = jax.sharding.get_abstract_mesh()
-        if current is not None and not current.empty:
-            return current, {}
-        held = jax.sharding.get_mesh()
-        return (held, {}) if isinstance(held, Mesh) and not held.empty else (None, {})
-    if isinstance(mesh, str):
-        mesh = _parsed(mesh)
-    if isinstance(mesh, Mapping):
-        if not mesh or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in mesh.values()):
-            raise ValueError(f"mesh={dict(mesh)!r}: axes have sizes of at least 1, as in {{'d': 2, 't': 4}}")
-        mesh = AbstractMesh(tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh))
-    if not isinstance(mesh, (Mesh, AbstractMesh)):
-        raise TypeError(f"mesh is a mesh, a dict of axis sizes or a string like 'd=2,t=4', not {type(mesh).__name__}")
-    return mesh, dict(mesh.shape)
-
-
-def _parsed(text: str) -> dict[str, int]:
-    axes = {}
-    for entry in text.split(","):
-        name, equals, size = (piece.strip() for piece in entry.partition("="))
-        if not equals or not name or not size.isdecimal():
-            raise ValueError(f"{entry.strip()!r} in mesh={text!r} is not an axis; write axes like 'd=2,t=4'")
-        axes[name] = int(size)
-    return axes
-
-
-def _on_one(call: _Call, places: Sequence[Layout], sizes: Mapping[str, int], context: Any) -> Traced:
+def _on_one(call: Call, places: Sequence[Layout], sizes: Mapping[str, int], context: Any) -> Traced:
     arrays = [place.one(array) for place, array in zip(places, call.arrays, strict=True)]
     return traced(call.flat, (arrays,), {}, dict.fromkeys(sizes, 1), context)
 
@@ -192,7 +108,7 @@ class _Judged:
 
     def __init__(
         self,
-        call: _Call,
+        call: Call,
         many: Traced,
         one: Traced | None,
         places: Sequence[Layout],
@@ -322,7 +238,7 @@ class _Judged:
 
     def _of_reference(self, ones: list[list[Any]]) -> list[Host]:
         assert self.reference is not None
-        call = _Call.of(self.reference, *self.call.rebuilt(self.call.arrays), False)
+        call = Call.of(self.reference, *self.call.rebuilt(self.call.arrays), False)
         program = traced(call.flat, (self.call.arrays,), {}, {}, self.context).program
         return [without_axes(value) for value in run(program, ones, ()).results]
 
@@ -345,7 +261,7 @@ class _Judged:
         if array.shape != whole.shape:
             return False
         good = _finite_draws(whole)
-        if not close(_floats(array[good]), _floats(whole[good]), _ALLOWED):
+        if not agree(array[good], whole[good]):
             return False
         if maker is None:
             return True
@@ -357,7 +273,7 @@ class _Judged:
         unnamed = [a for a in held.axes if a in sizes and not any(a in axes for axes in dims)]
         moved = np.moveaxis(held.array, [held.axes.index(axis) for axis in unnamed], range(len(unnamed)))
         first = moved[(0,) * len(unnamed)]
-        return close(_floats(moved), _floats(np.broadcast_to(first, moved.shape)), _ALLOWED)
+        return agree(moved, np.broadcast_to(first, moved.shape))
 
     def _mapped_right(self, maker: Step, whole: Host, copies: Mapping[Name, Values]) -> bool:
         """A result of ``pmap``, of which each device has its own: a copy, or a shard."""
@@ -379,41 +295,22 @@ class _Judged:
         many: list[list[Any]],
         ones: list[list[Any]],
     ) -> Proof:
-        numbers = _numbers_of(wrong[0], paths, found, wanted, many)
+        numbers = difference(wrong[0], paths, found, wanted, many)
         on = mesh_text(self.sizes)
-        others = [paths[number] for number in wrong[1:]]
-        also = f"; wrong as well: {', '.join(others[:5])}{' …' if len(others) > 5 else ''}" if others else ""
+        also = wrong_as_well([paths[number] for number in wrong[1:]])
         reason = f"on {on} {numbers.path} is {numbers.words}{also}"
         if self.one is None:
             return Proof(False, reason, self.sizes, numbers=numbers, agrees=False)
         walk = self._walk(many, ones)
         outputs = [self.many.program.outputs[number] for number in wrong]
         names = [output for output in outputs if isinstance(output, int)]
-        purposes = [walk.on_purpose.get(name) for name in names]
-        why = next((why for why in purposes if why), None)
+        why = next((walk.on_purpose[name] for name in names if name in walk.on_purpose), None)
         if why is None:
-            culprit = blamed(walk, names, self.sizes)
-        else:
-            culprit = self._certain(walk)
-        if why is not None and culprit is None:
+            return Proof(False, reason, self.sizes, culprit=blamed(walk, names), numbers=numbers, agrees=False)
+        culprit = certainly_wrong(walk, self.drawn, self.many.mapped)
+        if culprit is None:
             return Proof(None, f"the numbers depend on the mesh by construction: {why}", self.sizes, agrees=False)
         return Proof(False, reason, self.sizes, culprit=culprit, numbers=numbers, agrees=False)
-
-    def _certain(self, walk: Walk) -> Where | None:
-        """What is wrong in results that depend on the mesh on purpose, whatever the purpose."""
-        steps = self.many.program.steps
-        found = same_draws(walk, [step for step in steps if step.results[0] in self.drawn], self.sizes)
-        if found is not None:
-            return found
-        for step in steps:
-            purpose = walk.on_purpose.get(step.results[0])
-            if step.primitive != "unshard" or purpose is None or purpose.kind not in ("counts", "picks"):
-                continue
-            if not set(step.params["sizes"]) & self.many.mapped:
-                found = _returned_otherwise(walk, step)
-            if found is not None:
-                return found
-        return None
 
     def _walk(self, many: list[list[Any]], ones: list[list[Any]]) -> Walk:
         assert self.one is not None
@@ -428,51 +325,12 @@ class _Judged:
         return walk
 
 
-def _returned_otherwise(walk: Walk, maker: Step) -> Where | None:
-    """Where devices do not hold what they return as replicated, or hold but one shard of what they return as
-    sharded."""
-    operand = maker.operands[0]
-    if isinstance(operand, Constant) or operand not in walk.on_many.inside:
-        return None
-    held = walk.on_many.inside[operand]
-    dims, sizes = maker.params["dims"], maker.params["sizes"]
-    named = {axis for axes in dims for axis in axes}
-    varying = [axis for axis in held.axes if axis in sizes and not _alike(held, axis)]
-    apart = [axis for axis in varying if axis not in named]
-    if apart:
-        return returned_apart(walk, maker, apart)
-    for dim, axes in enumerate(dims):
-        alike = len(axes) == 1 and sizes[axes[0]] > 1 and axes[0] not in varying and np.ptp(_floats(held.array)) > 0
-        if alike and not _repeats(walk, maker, dim, sizes[axes[0]]):
-            return returned_alike(walk, maker, axes[0], dim)
-    return None
-
-
-def _alike(held: Values, axis: str) -> bool:
-    """Whether all devices along an axis hold the same."""
-    first = np.take(held.array, [0], axis=held.axes.index(axis))
-    return close(_floats(held.array), _floats(np.broadcast_to(first, held.array.shape)), _ALLOWED)
-
-
-def _repeats(walk: Walk, maker: Step, dim: int, count: int) -> bool:
-    """Whether on one device the shards of a result are the same, too; or there are none that could be told apart."""
-    other = walk.names.get(maker.results[0])
-    if other is None or other not in walk.on_one.inside:
-        return True
-    whole = _floats(without_axes(walk.on_one.inside[other]))
-    if whole.shape[1:] != tuple(walk.many.types[maker.results[0]].shape) or whole.shape[dim + 1] % count:
-        return True
-    shards = np.stack(np.split(whole, count, axis=dim + 1))
-    return close(shards, np.broadcast_to(shards[:1], shards.shape), _ALLOWED)
-
-
 def _crossed(program: Program) -> set[str]:
     """The axes over which devices exchange anything, or ask for their number."""
     found: set[str] = set()
     for step in program.all_steps():
-        names = step.params.get("axes", step.params.get("axis_name", ()))
         if step.primitive in COLLECTIVES or step.primitive == "axis_index":
-            found.update(names if isinstance(names, (tuple, list)) else (names,))
+            found.update(step.over)
     return found
 
 
@@ -502,47 +360,6 @@ def _finite_draws(whole: Host) -> list[int]:
     return [number for number, array in enumerate(whole) if np.isfinite(array).all()] or [0]
 
 
-def _floats(array: Host) -> Host:
-    if array.dtype.kind in "fc":
-        return np.nan_to_num(array, nan=1e30, posinf=1e30, neginf=-1e30)
-    return array.astype(np.int64)
-
-
 def _paths(tree: Any) -> list[str]:
     leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
     return [f"result{jax.tree_util.keystr(path)}" for path, _ in jax.tree_util.tree_leaves_with_path(leaves)]
-
-
-def _numbers_of(
-    number: int, paths: Sequence[str], found: list[Values], wanted: list[Host], many: list[list[Any]]
-) -> Numbers:
-    array, whole, path = found[number].array, wanted[number], paths[number]
-    if array.shape != whole.shape and array.ndim == whole.ndim:
-        whole = _beside(array, whole)
-    if array.shape != whole.shape:
-        words = f"of shape {array.shape[1:]}, on one device {whole.shape[1:]}"
-        return Numbers(path, float("nan"), float("nan"), float("inf"), words)
-    left, right = _floats(array), _floats(whole)
-    error = np.abs(left - right)
-    at = np.unravel_index(int(np.argmax(error)), error.shape)
-    scale = float(np.max(np.abs(right))) or 1.0
-    mine, his = _shown(array[at]), _shown(whole[at])
-    where = f" at {tuple(int(i) for i in at[1:])}" if len(at) > 1 else ""
-    off = float(error[at]) / scale
-    if off == 0:
-        words = "not the same on all devices"
-    else:
-        words = f"{mine:.6g}{where} on devices, {his:.6g} on one"
-    return Numbers(path, mine, his, off, words, tuple(many[at[0]]))
-
-
-def _beside(array: Host, whole: Host) -> Host:
-    """What each device of ``pmap`` would return: one device returns one copy, or all shards in one row."""
-    if array.size == whole.size:
-        return whole.reshape(array.shape)
-    fits = all(mine == his or his == 1 for mine, his in zip(array.shape, whole.shape, strict=True))
-    return np.broadcast_to(whole, array.shape) if fits else whole
-
-
-def _shown(value: Any) -> float:
-    return float(value.real) if np.iscomplexobj(value) else float(value)

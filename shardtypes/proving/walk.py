@@ -13,7 +13,7 @@ import numpy as np
 
 from shardtypes.proving.alignment import Pairs
 from shardtypes.proving.evaluation import UNCHANGED
-from shardtypes.proving.numbers import Numbers, without_axes
+from shardtypes.proving.numbers import Numbers, Values, without_axes
 from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.places import Place
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
@@ -51,6 +51,15 @@ _PURPOSES = {
     "counts": "each device counts its own rows ({place}), as for a capacity per device",
 }
 _KINDS = tuple(_PURPOSES)
+_TRIALS = (
+    (True, True, False),
+    (True, False, False),
+    (False, True, False),
+    (False, False, False),
+    (False, False, True),
+)
+"""How wrong values are followed back, the surest first: in the first round of each loop alone or in all rounds, past
+places and masks or not, and to loops as a whole."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +137,9 @@ class Walk:
         if name not in self._producers:  # an argument of a loop's body: what comes in first
             standing, relation = self.standing(self._sources[name][0])
             return (standing, None) if standing in ("none", "unpaired") else ("right", relation)
-        other = self.names.get(name)
-        if other is None or name not in self.on_many.inside or other not in self.on_one.inside:
+        found, whole = self.held(name), self.whole(name)
+        if found is None or whole is None:
             return "unpaired", None
-        found = self.on_many.inside[name]
-        whole = without_axes(self.on_one.inside[other])
         rounds = self._rounds[name]
         before = 1 + len(rounds)
         array = found.array
@@ -153,8 +160,14 @@ class Walk:
             return "right", relation
         return ("scaled" if relation.complete else "awaiting"), relation
 
-    def _array(self, name: Name) -> Host | None:
-        return self.on_many.inside[name].array if name in self.on_many.inside else None
+    def held(self, operand: Operand) -> Values | None:
+        """What the devices hold; None of a constant, and where that is not known."""
+        return None if isinstance(operand, Constant) else self.on_many.inside.get(operand)
+
+    def whole(self, name: Name) -> Host | None:
+        """What one device computes of a value; None where that is not known."""
+        found = self.on_one.inside.get(self.names.get(name, -1))
+        return None if found is None else without_axes(found)
 
     # --- on purpose -------------------------------------------------------------------------------------------------
 
@@ -177,23 +190,26 @@ class Walk:
     def _mark(self, program: Program, found: dict[Name, Purpose]) -> None:
         found.update(self._given_purpose)
         for step in program.steps:
-            why = self._why(step.operands, found) or self._own(step)
             if step.primitive == "scan":
                 (body,) = step.inside
-                for name in body.inputs:
-                    inner = self._why(self._sources[name], found)
-                    if inner:
-                        found[name] = inner
+                self._inherit(body.inputs, found)
                 self._mark(body, found)
-                for name, output in zip(step.results, body.outputs, strict=True):
-                    inner = self._why([output], found)
-                    if inner:
-                        found[name] = inner
+                self._inherit(step.results, found)
                 continue
-            if why:
-                # What leaves the devices is that of the first, which may happen to be right.
-                leaves = step.primitive == "unshard"
-                found.update({name: why for name in step.results if leaves or self.standing(name)[0] != "right"})
+            why = self._why(step.operands, found) or self._own(step)
+            if why is None:
+                continue
+            # What leaves the devices is that of the first, which may happen to be right.
+            leaves = step.primitive == "unshard"
+            wrong = [name for name in step.results if leaves or self.standing(name)[0] != "right"]
+            found.update(dict.fromkeys(wrong, why))
+
+    def _inherit(self, names: Iterable[Name], found: dict[Name, Purpose]) -> None:
+        """Mark what is handed into a loop, or out of it."""
+        for name in names:
+            why = self._why(self._sources[name], found)
+            if why is not None:
+                found[name] = why
 
     def _why(self, operands: Iterable[Operand], found: Mapping[Name, Purpose]) -> Purpose | None:
         reasons = [found[one] for one in operands if isinstance(one, int) and one in found]
@@ -223,11 +239,11 @@ class Walk:
 
     def _counts(self, step: Step) -> bool:
         (operand,) = step.operands
-        array = self._array(operand) if isinstance(operand, int) else None
+        held = self.held(operand)
         _, relation = self.standing(operand)
         # Choices of several kinds one after another are no shard of anything.
         along = relation is None or bool(relation.sharding(step.params["axis"]))
-        return along and array is not None and bool(np.isin(array, (0, 1)).all())
+        return along and held is not None and bool(np.isin(held.array, (0, 1)).all())
 
     def _picks(self, step: Step) -> bool:
         """A replicated array, indices that depend on the device alone, and a piece as large as on one device."""
@@ -273,19 +289,10 @@ class Walk:
         wrong = list(wrong)
         every_round = dict(self._found)
         # What goes wrong in a loop is told from what follows of it by looking at the first round alone.
-        for first_rounds, spare_places, loops in (
-            (True, True, False),
-            (True, False, False),
-            (False, True, False),
-            (False, False, False),
-            (False, False, True),
-        ):
-            if first_rounds != self._first_rounds:
-                self._first_rounds = first_rounds
-                self._found = (
-                    dict(every_round) if not first_rounds else {name: self._found[name] for name in self.many.inputs}
-                )
-                self._benign.clear()
+        self._look_at_first_rounds()
+        for first_rounds, spare_places, loops in _TRIALS:
+            if not first_rounds and self._first_rounds:
+                self._look_at_all_rounds(every_round)
             ends = self._ends(wrong, spare_places, loops)
             if ends:
                 first = min(ends, key=lambda name: self._order[name])
@@ -294,6 +301,16 @@ class Walk:
                 before = next((one for one in self.makers(step.operands) if one.primitive not in UNCHANGED), None)
                 return Culprit(step, first, self.standing(first)[1], relations, self.others.get(step), before)
         return None
+
+    def _look_at_first_rounds(self) -> None:
+        self._first_rounds = True
+        self._found = {name: self._found[name] for name in self.many.inputs}
+        self._benign.clear()
+
+    def _look_at_all_rounds(self, found: Mapping[Name, tuple[Standing, Related | None]]) -> None:
+        self._first_rounds = False
+        self._found = dict(found)
+        self._benign.clear()
 
     def _ends(self, wrong: Iterable[Name], spare_places: bool, loops: bool) -> list[Name]:
         seen: set[Name] = set()
@@ -349,14 +366,8 @@ class Walk:
         if relation is not None and relation.factor != 1:
             standing = "scaled"
         for _ in range(10_000):
-            before = next(
-                (
-                    one
-                    for one in self._sources.get(name, ())
-                    if isinstance(one, int) and self._like(one, standing, relation)
-                ),
-                None,
-            )
+            sources = [one for one in self._sources.get(name, ()) if isinstance(one, int)]
+            before = next((one for one in sources if self._like(one, standing, relation)), None)
             if before is None:
                 return step
             name, step = before, self._producers.get(before) or step
@@ -386,9 +397,9 @@ class Walk:
 
     def varying(self, name: Name) -> set[str]:
         """The axes along which devices do not all hold the same."""
-        if name not in self.on_many.inside:
+        held = self.held(name)
+        if held is None:
             return set()
-        held = self.on_many.inside[name]
         first = {axis: np.take(held.array, [0], axis=number) for number, axis in enumerate(held.axes)}
         shape = held.array.shape
         return {axis for axis, one in first.items() if not np.array_equal(np.broadcast_to(one, shape), held.array)}
@@ -427,8 +438,7 @@ def reduced_axes(step: Step) -> tuple[str, ...]:
     """The mesh axes over which a collective adds up; empty for anything else."""
     if step.primitive not in ("psum", "psum_invariant", "reduce_scatter"):
         return ()
-    names = step.params.get("axes", step.params.get("axis_name", ()))
-    return tuple(names) if isinstance(names, (tuple, list)) else (names,)
+    return step.over
 
 
 COLLECTIVES = frozenset(

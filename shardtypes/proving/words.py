@@ -18,6 +18,7 @@ _PUBLIC = {
     "shard": "shard_map",
     "select_n": "lax.select",
 }
+_SHOWN = 5
 _SIGNS = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
@@ -30,6 +31,14 @@ def operation(step: Step) -> str:
 def mesh_text(sizes: Mapping[str, int]) -> str:
     """``d=2, t=4``."""
     return ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+
+
+def wrong_as_well(paths: Sequence[str]) -> str:
+    """The results that differ beside the first."""
+    if not paths:
+        return ""
+    more = " …" if len(paths) > _SHOWN else ""
+    return f"; wrong as well: {', '.join(paths[:_SHOWN])}{more}"
 
 
 def what_happens(found: Culprit, sizes: Mapping[str, int]) -> str:
@@ -66,8 +75,7 @@ def goes_on(relation: Related, what: str, sizes: Mapping[str, int]) -> str:
 
 def last_collective(step: Step) -> str:
     """The collective that an operand went through last."""
-    over = step.params.get("axes", step.params.get("axis_name"))
-    return f"{operation(step)} over {over} is the last collective before"
+    return f"{operation(step)} over {axes_text(step.over)} is the last collective before"
 
 
 def leaves(step: Step, axes: Sequence[str], relation: Related, what: str) -> str:
@@ -140,13 +148,12 @@ def _remedy(relation: Related, first: str = "") -> str:
 
 def _reduced(step: Step, known: Sequence[Related], sizes: Mapping[str, int]) -> str | None:
     """A reduction over devices of something else than a part."""
-    names = step.params.get("axes", step.params.get("axis_name", ()))
     if not known:
         return None
     (relation, *_) = known
     kind = operation(step)
-    done = [axis for axis in names if axis not in relation.parts and relation[axis].kind == "same"]
-    split = [axis for axis in names if relation[axis].kind == "split"]
+    done = [axis for axis in step.over if axis not in relation.parts and relation[axis].kind == "same"]
+    split = [axis for axis in step.over if relation[axis].kind == "split"]
     if split:
         return (
             f"{kind} over {axes_text(split)} is applied to what is {relation.words(sizes)}: "
@@ -208,8 +215,8 @@ def _averaged(found: Culprit, sizes: Mapping[str, int]) -> tuple[str, ...]:
         return ()
     if before.primitive not in ("psum", "psum_invariant") or not isinstance(step.operands[1], Constant):
         return ()
-    names = tuple(before.params["axes"])
-    return names if _number(step.operands[1]) == f"{_count(names, sizes):g}" else ()
+    mean_of = f"{_count(before.over, sizes):g}"
+    return before.over if _number(step.operands[1]) == mean_of else ()
 
 
 def _number(constant: Constant) -> str:

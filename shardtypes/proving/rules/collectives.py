@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from shardtypes.proving.program import axis_names
 from shardtypes.proving.rules.case import Case, Rule
 from shardtypes.proving.state import State, adopted, refuse
 from shardtypes.semantics.relation import Monoid
 
 
 def _names(case: Case) -> tuple[str, ...]:
-    found = case.params["axes"] if "axes" in case.params else case.params["axis_name"]
-    names = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    other = case.one["axes"] if "axes" in case.one else case.one["axis_name"]
-    refuse(
-        names != (tuple(other) if isinstance(other, (tuple, list)) else (other,)),
-        "a collective over other axes on one device",
-    )
+    names = axis_names(case.params)
+    refuse(names != axis_names(case.one), "a collective over other axes on one device")
     refuse(any(not isinstance(name, str) for name in names), "a collective over positions")
     refuse(case.params.get("axis_index_groups") is not None, "a collective in groups of devices")
     return names

@@ -1,0 +1,50 @@
+"""What a person is shown of a result that is not the same on devices as on one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from shardtypes.proving.numbers import Values, finite
+from shardtypes.proving.observed import Host
+from shardtypes.proving.verdict import Numbers
+
+
+def difference(
+    number: int, paths: Sequence[str], found: list[Values], wanted: list[Host], many: list[list[Any]]
+) -> Numbers:
+    """Of one result, where it differs most: ``found`` is on devices and ``wanted`` on one, for each of several draws of
+    the arguments, which are ``many``."""
+    array, path = found[number].array, paths[number]
+    whole = _beside(array, wanted[number])
+    if array.shape != whole.shape:
+        words = f"of shape {array.shape[1:]}, on one device {whole.shape[1:]}"
+        return Numbers(path, float("nan"), float("nan"), float("inf"), words)
+    left, right = finite(array), finite(whole)
+    error = np.abs(left - right)
+    at = np.unravel_index(int(np.argmax(error)), error.shape)
+    scale = float(np.max(np.abs(right))) or 1.0
+    mine, his = _shown(array[at]), _shown(whole[at])
+    where = f" at {tuple(int(i) for i in at[1:])}" if len(at) > 1 else ""
+    off = float(error[at]) / scale
+    if off == 0:
+        words = "not the same on all devices"
+    else:
+        words = f"{mine:.6g}{where} on devices, {his:.6g} on one"
+    return Numbers(path, mine, his, off, words, tuple(many[at[0]]))
+
+
+def _beside(array: Host, whole: Host) -> Host:
+    """What each device of ``pmap`` would return: one device returns one copy, or all shards in one row."""
+    if array.shape == whole.shape or array.ndim != whole.ndim:
+        return whole
+    if array.size == whole.size:
+        return whole.reshape(array.shape)
+    fits = all(mine == his or his == 1 for mine, his in zip(array.shape, whole.shape, strict=True))
+    return np.broadcast_to(whole, array.shape) if fits else whole
+
+
+def _shown(value: Any) -> float:
+    return float(value.real) if np.iscomplexobj(value) else float(value)

@@ -1,0 +1,114 @@
+"""What is certainly wrong in results that depend on the mesh on purpose, whatever the purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from shardtypes.proving.described import described, line_of
+from shardtypes.proving.numbers import Values, agree, finite
+from shardtypes.proving.program import Name, Step
+from shardtypes.proving.verdict import Where
+from shardtypes.proving.walk import Culprit, Walk, reduced_axes
+from shardtypes.proving.words import alike, differs, operation, reduces
+
+_EACH_ITS_OWN = ("counts", "picks")
+"""Purposes for which a result of ``shard_map`` still is what its specs say."""
+
+
+def certainly_wrong(walk: Walk, drawn: Collection[Name], mapped: Collection[str]) -> Where | None:
+    """The first place; ``drawn`` are random numbers of which one device would draw more, ``mapped`` the axes along
+    which each device returns its own."""
+    return _same_draws(walk, drawn) or _returned_otherwise(walk, mapped)
+
+
+def _same_draws(walk: Walk, drawn: Collection[Name]) -> Where | None:
+    """Where all devices draw the very same numbers for different shards."""
+    for step in walk.many.steps:
+        name = step.results[0]
+        if name not in drawn or name in walk.on_purpose:
+            continue
+        if walk.draws_the_same(step):
+            _, key = walk.standing(step.operands[0])
+            return described(walk, Culprit(step, name, None, (key,), walk.others.get(step)))
+    return None
+
+
+def _returned_otherwise(walk: Walk, mapped: Collection[str]) -> Where | None:
+    """Where a result of ``shard_map`` is not what its specs say."""
+    for step in walk.many.steps:
+        purpose = walk.on_purpose.get(step.results[0])
+        if step.primitive != "unshard" or purpose is None or purpose.kind not in _EACH_ITS_OWN:
+            continue
+        if set(step.params["sizes"]) & set(mapped):
+            continue
+        found = _unlike_its_specs(walk, step)
+        if found is not None:
+            return found
+    return None
+
+
+def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
+    """Where devices do not hold what they return as replicated, or hold but one shard of what they return as
+    sharded."""
+    held = walk.held(maker.operands[0])
+    if held is None:
+        return None
+    dims, sizes = maker.params["dims"], maker.params["sizes"]
+    own = [axis for axis in held.axes if axis in sizes]
+    varying = [axis for axis in own if not _is_same_along(held, axis)]
+    named = {axis for axes in dims for axis in axes}
+    apart = [axis for axis in varying if axis not in named]
+    if apart:
+        return _returned_apart(walk, maker, apart)
+    if not held.array.size or not np.ptp(finite(held.array)):
+        return None
+    alone = [(dim, axes[0]) for dim, axes in enumerate(dims) if len(axes) == 1]
+    same = [(dim, axis) for dim, axis in alone if sizes[axis] > 1 and axis not in varying]
+    for dim, axis in same:
+        if not _repeats(walk, maker, dim, sizes[axis]):
+            return _returned_alike(walk, maker, axis, dim)
+    return None
+
+
+def _is_same_along(held: Values, axis: str) -> bool:
+    """Whether all devices along an axis hold the same."""
+    first = np.take(held.array, [0], axis=held.axes.index(axis))
+    return agree(held.array, np.broadcast_to(first, held.array.shape))
+
+
+def _repeats(walk: Walk, maker: Step, dim: int, count: int) -> bool:
+    """Whether on one device the shards of a result are the same, too; or there are none that could be told apart."""
+    whole = walk.whole(maker.results[0])
+    if whole is None:
+        return True
+    if whole.shape[1:] != tuple(walk.many.types[maker.results[0]].shape) or whole.shape[dim + 1] % count:
+        return True
+    shards = np.stack(np.split(whole, count, axis=dim + 1))
+    return agree(shards, np.broadcast_to(shards[:1], shards.shape))
+
+
+def _returned_apart(walk: Walk, step: Step, axes: Sequence[str]) -> Where:
+    """Where what is returned as the same on all devices along axes came to differ: the last reduction left them out."""
+    last = _last_reduction(walk, step, lambda over: not set(axes) & set(over))
+    return _returned(walk, step, last, differs(step.params["number"], axes))
+
+
+def _returned_alike(walk: Walk, step: Step, axis: str, dim: int) -> Where:
+    """Where what is returned as sharded became the same on all devices."""
+    last = _last_reduction(walk, step, lambda over: axis in over)
+    return _returned(walk, step, last, alike(step.params["number"], axis, dim))
+
+
+def _last_reduction(walk: Walk, step: Step, fits: Callable[[tuple[str, ...]], bool]) -> Step | None:
+    """The last reduction over fitting axes on the way of what is returned."""
+    makers = (one for one in walk.makers(step.operands) if one.place.file)
+    return next((one for one in makers if reduced_axes(one) and fits(reduced_axes(one))), None)
+
+
+def _returned(walk: Walk, step: Step, last: Step | None, what: str) -> Where:
+    if last is None:
+        return Where(line_of(walk, step), operation(step), what)
+    returned = ((step.place, "returned here"),) if step.place.file else ()
+    return Where(last.place, operation(last), reduces(last, reduced_axes(last), what), returned)
