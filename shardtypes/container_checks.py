@@ -21,6 +21,7 @@ from typeguard import TypeCheckError, TypeCheckMemo
 from shardtypes import _stats
 from shardtypes.array_check import leave_own_names
 from shardtypes.array_types import has_array_fields, has_array_methods, holds_arrays
+from shardtypes.described import is_described
 from shardtypes.fields import (
     FieldTypes,
     class_annotations,
@@ -57,9 +58,9 @@ def compile_container(annotation: Any, memo: TypeCheckMemo, compile_part: Compil
     if not isinstance(base, type):
         return _counted(around_arrays(annotation, memo), f"what is in {annotation!r}")
     if declares_fields(base):
-        return _compile_dataclass(annotation, base, args, memo, compile_part)
+        return _unless_described(_compile_dataclass(annotation, base, args, memo, compile_part), base)
     if is_named_tuple(base):
-        return _compile_named_tuple(base, args, compile_part)
+        return _unless_described(_compile_named_tuple(base, args, compile_part), base)
     if typing.is_typeddict(base):
         return _compile_typed_dict(base, args, compile_part)
     if base is tuple:
@@ -130,6 +131,21 @@ def _counted(check: Checker, what: str) -> Checker:
         __tracebackhide__ = True
         check(value, table, view, site)
         _stats.count_not_possible(f"{site}: {what}")
+
+    return checked
+
+
+def _unless_described(check: Checker, base: type) -> Checker:
+    """The check of a class of arrays, for objects that do hold arrays."""
+
+    def checked(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        try:
+            check(value, table, view, site)
+        except TypeCheckError:
+            if not isinstance(value, base) or not is_described(value):
+                raise
+            _stats.count_not_possible(f"{site}: a {base.__name__} of specs, shardings, masks or labels, not of arrays")
 
     return checked
 
@@ -261,6 +277,21 @@ def _compile_dataclass(
         if shared:
             check_parts(value, table, table, view, site)
             return
+        check_by_itself(value, table, view, site)
+
+    check_by_itself = _naming_its_own(check_parts, base)
+    return check_fields
+
+
+# Checks the parts of a value: their sizes have names in the first table, those of type arguments in the second.
+_CheckParts = Callable[[Any, Table, Table, View, Site], None]
+
+
+def _naming_its_own(check_parts: _CheckParts, base: type) -> Checker:
+    """A check whose values name their sizes each by itself; one that is a stack of such values is counted."""
+
+    def check_by_itself(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
         names = type(table)(table.code)
         try:
             check_parts(value, names, table, view, site)
@@ -271,7 +302,7 @@ def _compile_dataclass(
             return
         leave_own_names(names, table, site, base.__name__)
 
-    return check_fields
+    return check_by_itself
 
 
 def _fields_of_arguments(base: type) -> set[str]:
@@ -313,14 +344,22 @@ def _under_way_with(value: Any) -> Iterator[None]:
 
 
 def _compile_named_tuple(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
+    of_arguments = _fields_of_arguments(base) if args else set()
     checks = _field_checks(base, args, compile_part)
+
+    def check_parts(value: Any, names: Table, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        for name, check in checks(site).items():
+            named_in = table if name in of_arguments else names
+            _inside(check, getattr(value, name), f"attribute {name!r}", named_in, view, site)
+
+    check_by_itself = _naming_its_own(check_parts, base)
 
     def check_named_tuple(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
         if not isinstance(value, base):
             raise TypeCheckError(f"is not a named tuple of type {base.__module__}.{base.__qualname__}")
-        for name, check in checks(site).items():
-            _inside(check, getattr(value, name), f"attribute {name!r}", table, view, site)
+        check_by_itself(value, table, view, site)
 
     return check_named_tuple
 
@@ -343,7 +382,17 @@ def _compile_protocol(
 
 
 def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
+    of_arguments = _fields_of_arguments(base) if args else set()
     checks = _field_checks(base, args, compile_part)
+
+    def check_parts(value: Any, names: Table, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        for name, check in checks(site).items():
+            if name in value:
+                named_in = table if name in of_arguments else names
+                _inside(check, value[name], f"value of key {name!r}", named_in, view, site)
+
+    check_by_itself = _naming_its_own(check_parts, base)
 
     def check_typed_dict(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
@@ -355,9 +404,7 @@ def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile)
         ):
             if keys:
                 raise TypeCheckError(f"{title}: " + ", ".join(f'"{key}"' for key in sorted(keys, key=repr)))
-        for name, check in checks(site).items():
-            if name in value:
-                _inside(check, value[name], f"value of key {name!r}", table, view, site)
+        check_by_itself(value, table, view, site)
 
     return check_typed_dict
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from shardlint import ir
-from shardlint.values import ClassValue, ExternalValue
+from shardlint.values import ClassValue
 
 
 def shares_scope(cls: ClassValue) -> bool:
     """Whether an instance given to a function is checked field by field in the function's scope, as those of a
-    ``pytree_dataclass`` and named tuples are. The names of any other class are its own."""
+    ``pytree_dataclass`` are. The names of any other class are its own."""
     return is_pytree_dataclass(cls) or any(
-        base == ExternalValue("typing.NamedTuple")
-        or (isinstance(base, ClassValue) and base is not cls and shares_scope(base))
-        for base in cls.bases
+        isinstance(base, ClassValue) and base is not cls and shares_scope(base) for base in cls.bases
     )
 
 

@@ -151,9 +151,9 @@ KINDS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
     "bound": ("Bound", lambda m, x: x, "alarm"),
     "constrained": ("Constrained", lambda m, x: x, "alarm"),
     "new type": ("New", lambda m, x: x, "alarm"),
-    "named tuple": ("Named", lambda m, x: m.Named(1, x), "alarm"),
+    "named tuple": ("Named", lambda m, x: m.Named(1, x), "own"),
     "generic named tuple": ("NamedOf[f32['N']]", lambda m, x: m.NamedOf(x), "alarm"),
-    "typed dict": ("Typed", lambda m, x: m.Typed(x=x), "alarm"),
+    "typed dict": ("Typed", lambda m, x: m.Typed(x=x), "own"),
     "typed dict, a key that may be missing": ("Typed", lambda m, x: m.Typed(x=jnp.ones(3), y=x), "alarm"),
     "dataclass": ("Layer", lambda m, x: m.Layer(x), "alarm"),
     "dataclass that holds itself": ("Tree", lambda m, x: m.Tree(jnp.ones(3), m.Tree(x)), "alarm"),
@@ -223,7 +223,9 @@ def test_parts_are_named_in_messages(tmp_path: Path) -> None:
     said = "dimension 0 is 4, expected N = 3"
     assert message("list", [jnp.ones(3), wrong]) == f"item 1 of f: parameter 'value': {said}"
     assert message("dict", {"a": wrong}) == f"value of key 'a' of f: parameter 'value': {said}"
-    assert message("named tuple", module.Named(1, wrong)) == f"attribute 'x' of f: parameter 'value': {said}"
+    whole = jnp.ones(3, jnp.int32)
+    dtype = "dtype is i32, expected f32"
+    assert message("named tuple", module.Named(1, whole)) == f"attribute 'x' of f: parameter 'value': {dtype}"
     assert message("dataclass", module.Layer(wrong)) == f"f: parameter 'value', field 'x': {said}"
     assert message("nested", {"a": [(wrong, 1)]}) == (
         f"item 0 of item 0 of value of key 'a' of f: parameter 'value': {said}"

@@ -91,6 +91,7 @@ KINDS = {
     "dataclass": ("dataclasses.dataclass", ""),
     "flax": ("flax.struct.dataclass", ""),
     "registered": ("jax.tree_util.register_dataclass\n@dataclasses.dataclass", ""),
+    "named tuple": ("(lambda cls: cls)", "(NamedTuple)"),
 }
 
 
