@@ -37,9 +37,9 @@ def _parts(value: Any) -> Iterable[Any] | None:
     """What a value is made of; None for a leaf."""
     if value is None:
         return ()
-    taken_apart = jax.tree_util.default_registry.flatten_one_level(value)
-    if taken_apart is not None:
-        return taken_apart[0]
+    node: tuple[Iterable[Any], Any] | None = jax.tree_util.default_registry.flatten_one_level(value)
+    if node is not None:
+        return node[0]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
     return None

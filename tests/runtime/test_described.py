@@ -81,7 +81,7 @@ def test_what_is_no_description_is_refused(kind: Any, values: tuple[Any, Any]) -
     def made() -> kind:
         return kind(*values)
 
-    with pytest.raises(st.ShapeError, match="'w'|'b'"):
+    with pytest.raises(st.ShapeError, match=r"'w'|'b'"):
         made()
 
 
