@@ -16,10 +16,16 @@ from shardlint.values import (
     ArrayValue,
     CollectionValue,
     DictValue,
+    ExternalValue,
+    FunctionValue,
+    InstanceValue,
     IntValue,
+    MethodValue,
+    PartialValue,
     SequenceValue,
     Unknown,
     Value,
+    WrappedValue,
 )
 from shardlint.walking import walk
 from shardtypes.lang import Size
@@ -42,7 +48,7 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
             _step(it, frame, node.body)
         _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
         return it.block(frame, node.orelse)
-    short = len(items) <= _MAX_UNROLL
+    short = len(items) <= _MAX_UNROLL or _differ(items)
     outer, frame.breaks = frame.breaks, []
     alive, stable, begun = True, False, it.steps
     seen: list[Value] = []  # items that have left everything as it was
@@ -59,9 +65,25 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
             break
         stable = frame.variables == before
         seen = [*seen, item] if stable else []
-    if alive and not (short or stable):
+    if alive and not short and not (stable and all(item in seen for item in items)):
         _repeat(it, frame, node.body, (node.target, join_all(items)), begun)
     return _after(it, frame, node, alive, outer)
+
+
+def _differ(items: list[Value]) -> bool:
+    """Whether they are functions and layers of several kinds, as a model's own list of them: what one step leaves says
+    nothing of the next."""
+    kinds: set[str | int] = set()
+    for item in items:
+        if isinstance(item, InstanceValue):
+            kinds.add(item.cls.name)
+        elif isinstance(item, ExternalValue):
+            kinds.add(item.qualname)
+        elif isinstance(item, (FunctionValue, MethodValue, PartialValue, WrappedValue)):
+            kinds.add(id(item))
+        else:
+            return False
+    return len(kinds) > 1
 
 
 def run_while(it: Interpreter, frame: Frame, node: ir.While) -> bool:
