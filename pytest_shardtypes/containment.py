@@ -21,6 +21,7 @@ def contained(say: Callable[[str], None]) -> Iterator[None]:
     """Undo after the block what it left behind, and say what that was."""
     mesh, table, checks = jax.sharding.get_mesh(), _current.get(), switches._default
     environ = {name: os.environ.get(name) for name in _NAMES}
+    device = jax.config.jax_default_device
     try:
         yield
     finally:
@@ -33,6 +34,9 @@ def contained(say: Callable[[str], None]) -> Iterator[None]:
         if jax.sharding.get_mesh() != mesh:
             jax.set_mesh(mesh if isinstance(mesh, Mesh) and not mesh.empty else None)
             say("left a mesh in force")
+        if jax.config.jax_default_device != device:
+            jax.config.update("jax_default_device", device)
+            say("left another default device")
         for name, value in environ.items():
             if os.environ.get(name) != value:
                 _restore(name, value)

@@ -83,6 +83,12 @@ def test_changes_the_environment():
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
     del os.environ["JAX_PLATFORMS"]
 
+def test_changes_the_default_device():
+    jax.config.update("jax_default_device", jax.devices()[3])
+
+def test_arrays_lie_on_the_first_device():
+    assert jax.numpy.ones(3).devices() == {jax.devices()[0]}
+
 def test_other_processes_have_the_devices():
     code = "import jax; print(len(jax.devices()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "8\\n"
@@ -119,7 +125,7 @@ def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
     )
     result = run("-p", "no:cacheprovider", "--strict-markers", "--doctest-modules", "-p", "no:hypothesispytest")
     outcomes = result.parseoutcomes()
-    assert outcomes["passed"] >= 17 and not {"failed", "errors"} & outcomes.keys(), outcomes
+    assert outcomes["passed"] >= 19 and not {"failed", "errors"} & outcomes.keys(), outcomes
     result.stdout.fnmatch_lines(
         [
             "undone for the tests after it: test_it.py::test_leaks_a_scope left a scope open",
@@ -128,6 +134,7 @@ def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
             "undone for the tests after it: test_it.py::test_kills_the_backend left 2 cpu devices",
             "undone for the tests after it: test_it.py::test_changes_the_environment left another XLA_FLAGS",
             "undone for the tests after it: test_it.py::test_changes_the_environment left another JAX_PLATFORMS",
+            "undone for the tests after it: test_it.py::test_changes_the_default_device left another default device",
             "annotated functions traced: 1 of 2 hold",
             "  model.py::later: *",
             "annotated functions reached: 2 of 2",

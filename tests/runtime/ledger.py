@@ -17,7 +17,7 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -271,7 +271,16 @@ CALLABLES = {
 }
 
 # Which roles a callable has, where not all.
-ROLES = {"property": ["result", "local"], "keywords": ["parameter"], "rest": ["parameter"]}
+ROLES = {"property": ["result", "local", "inner", "global"], "keywords": ["parameter"], "rest": ["parameter"]}
+EVERY_ROLE = ["parameter", "result", "local", "inner", "global"]
+
+# What a function does that declares a variable of its own, or assigns to one from a function inside of it, or to one of
+# its module.
+STATEMENTS = {
+    "local": "y: {container} = {x}",
+    "inner": "y: {container}\ndef inside():\n    nonlocal y\n    y = {x}\ninside()",
+    "global": "global Y\nY = {x}",
+}
 
 DOORS = {"hook": "", "typechecked": "@typechecked", "typeguard": "@typeguard.typechecked"}
 
@@ -289,22 +298,30 @@ from {classes} import *
 def source(case: Case, classes: str, checked: bool) -> str:
     """The module of a case; without its checks it is what JAX is asked about first."""
     container = CONTAINERS[case.container].type.replace("{array}", ARRAY[case.mesh])
+    statement = STATEMENTS.get(case.role, "pass").replace("{container}", container)
     parts = {
         "x": f": {container}" if case.role == "parameter" else "",
         "result": f" -> {container}" if case.role == "result" else "",
         "yields": f" -> collections.abc.Iterator[{container}]" if case.role == "result" else "",
         "async_yields": f" -> collections.abc.AsyncIterator[{container}]" if case.role == "result" else "",
         "result_of_rest": "",
-        "local": f"y: {container} = x" if case.role == "local" else "pass",
-        "local_of_self": f"y: {container} = self.x" if case.role == "local" else "pass",
+        "local": statement.replace("{x}", "x"),
+        "local_of_self": statement.replace("{x}", "self.x"),
         "local_of_rest": "pass",
         "other": OTHER,
         "door": DOORS[case.door] if checked else "",
     }
-    text = textwrap.dedent(CALLABLES[case.callable]).format(**parts)
-    text = "\n".join(line for line in text.splitlines() if line.strip())
+    lines = (_filled(line, parts) for line in textwrap.dedent(CALLABLES[case.callable]).splitlines())
+    text = "\n".join(line for line in lines if line.strip())
     future = "from __future__ import annotations\n" if case.future else ""
-    return future + HEADER.format(classes=classes) + text + "\n"
+    variable = f"Y: {container}\n" if case.role == "global" else ""
+    return future + HEADER.format(classes=classes) + variable + text + "\n"
+
+
+def _filled(line: str, parts: Mapping[str, str]) -> str:
+    """A line of a template, each line of what stands in it as far to the right."""
+    margin = line[: len(line) - len(line.lstrip())]
+    return textwrap.indent(line.strip().format(**parts), margin)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -460,10 +477,12 @@ def is_possible(case: Case) -> bool:
     """Whether such a program can be written at all."""
     wrong = WRONGS[case.wrong]
     container = CONTAINERS[case.container]
-    if case.role not in ROLES.get(case.callable, ["parameter", "result", "local"]):
+    if case.role not in ROLES.get(case.callable, EVERY_ROLE):
         return False
-    if case.role == "local" and case.door == "typechecked":
-        return False  # a decorator that sees the function as a whole leaves its locals to the hook
+    if case.role in ("inner", "global") and case.door == "typeguard":
+        return False  # which looks at what a function assigns to variables of its own
+    if case.role == "global" and "against" in case.wrong:
+        return False  # it names sizes of its own
     if case.chain != ("none",) and (not container.tree or wrong is None):
         return False
     if case.wrong == "type" and case.container == "union":
@@ -487,7 +506,7 @@ def random_case(rng: random.Random) -> Case:
         container = rng.choice(list(CONTAINERS))
         case = Case(
             callable=rng.choice(list(CALLABLES)),
-            role=rng.choice(["parameter", "result", "local"]),
+            role=rng.choice(EVERY_ROLE),
             container=container,
             chain=rng.choice(CHAINS),
             mesh=rng.choice(["none", "auto", "explicit"]),
