@@ -35,10 +35,12 @@ _PICKS = frozenset({"dynamic_slice", "gather"})
 
 @dataclass(frozen=True)
 class Purpose:
-    """Why a value depends on the mesh by construction, and where that begins."""
+    """Why a value depends on the mesh by construction, and where that begins; ``axes`` are those along which devices
+    pick."""
 
     kind: Literal["draws", "given", "picks", "counts"]
     place: Place | None = None
+    axes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return _PURPOSES[self.kind].format(place=self.place)
@@ -223,8 +225,9 @@ class Walk:
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
-        if step.primitive in _PICKS and self._picks(step):
-            return Purpose("picks", step.place)
+        axes = self._picks(step) if step.primitive in _PICKS else ()
+        if axes:
+            return Purpose("picks", step.place, axes)
         return None
 
     def draws_the_same(self, step: Step) -> bool:
@@ -245,17 +248,18 @@ class Walk:
         along = relation is None or bool(relation.sharding(step.params["axis"]))
         return along and held is not None and bool(np.isin(held.array, (0, 1)).all())
 
-    def _picks(self, step: Step) -> bool:
-        """A replicated array, indices that depend on the device alone, and a piece as large as on one device."""
+    def _picks(self, step: Step) -> tuple[str, ...]:
+        """Of a replicated array, indices that depend on the device alone, and a piece as large as on one device: the
+        axes along which devices are numbered. Empty for anything else."""
         array, *indices = step.operands
-        if self.standing(array) != ("right", REPLICATED):
-            return False
         other = self.others.get(step)
-        if other is None or not any(self._is_place(index) for index in indices):
-            return False
-        return all(
-            self.many.types[a].shape == self._one_shape(b) for a, b in zip(step.results, other.results, strict=True)
-        )
+        if other is None or self.standing(array) != ("right", REPLICATED):
+            return ()
+        pairs = zip(step.results, other.results, strict=True)
+        if any(self.many.types[mine].shape != self._one_shape(his) for mine, his in pairs):
+            return ()
+        axes = [axis for index in indices for axis in self._axes_of_place(index)]
+        return tuple(dict.fromkeys(axes))
 
     def _one_shape(self, name: Name) -> tuple[int, ...]:
         found = self.on_one.inside.get(name)
@@ -265,11 +269,12 @@ class Walk:
         back = next((many for many, one in self.names.items() if one == name), None)
         return 0 if back is None else len(self._rounds.get(back, ()))
 
-    def _is_place(self, operand: Operand) -> bool:
-        """Whether a value comes of the device's number and of constants alone."""
+    def _axes_of_place(self, operand: Operand) -> set[str]:
+        """Of a value that comes of the device's number and of constants alone, the axes along which it is numbered;
+        empty for anything else."""
         seen: set[Name] = set()
         left = [operand]
-        met = False
+        axes = set[str]()
         while left:
             one = left.pop()
             if isinstance(one, Constant) or one in seen:
@@ -277,10 +282,11 @@ class Walk:
             seen.add(one)
             step = self._producers.get(one)
             if step is None:
-                return False
-            met = met or step.primitive == "axis_index"
+                return set()
+            if step.primitive == "axis_index":
+                axes.update(step.over)
             left += self._sources[one]
-        return met
+        return axes
 
     # --- where it begins ----------------------------------------------------------------------------------------------
 
