@@ -29,6 +29,7 @@ _OF_PLACES = frozenset(
     "add sub mul div rem neg sign max min clamp lt le gt ge eq ne and or not select_n convert_element_type"
     " broadcast_in_dim reshape squeeze expand_dims concatenate iota axis_index pvary stop_gradient floor".split()
 )
+_WHOLE = ("int", "uint", "bool")
 _COUNTS = frozenset({"cumsum"})
 _PICKS = frozenset({"dynamic_slice", "gather"})
 
@@ -100,6 +101,7 @@ class Walk:
         self._order: dict[Name, int] = {}
         self._benign: dict[Name, bool] = {}
         self._users: dict[Name, list[Name]] = {}
+        self._counted: set[Operand] = set()
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
         self._index(many, ())
@@ -118,6 +120,8 @@ class Walk:
     def _index_scan(self, step: Step, rounds: tuple[int, ...]) -> None:
         (body,) = step.inside
         fixed, carried = step.params["num_consts"], step.params["num_carry"]
+        if rounds_apart(step, self.others.get(step)):
+            self._counted.update(step.operands[fixed + carried :])
         for number, (name, operand) in enumerate(zip(body.inputs, step.operands, strict=True)):
             self._sources[name] = [operand]
             if fixed <= number < fixed + carried:
@@ -341,6 +345,8 @@ class Walk:
         standing, _ = self.standing(name)
         if standing in ("right", "awaiting"):
             return False
+        if name in self._counted:
+            return False  # as many entries as a loop has rounds, which are not as many on one device
         if name not in self._producers:
             return True  # an argument of a loop's body
         return not (spare_places and self._is_benign(name))
@@ -401,6 +407,11 @@ class Walk:
                 yield self._producers[one]
             left += self._sources.get(one, [])
 
+    def is_float(self, operand: Operand) -> bool:
+        """Whether a value is neither an integer nor a boolean."""
+        dtype = operand.dtype if isinstance(operand, Constant) else self.many.types[operand].dtype
+        return not str(dtype).startswith(_WHOLE)
+
     def varying(self, name: Name) -> set[str]:
         """The axes along which devices do not all hold the same."""
         held = self.held(name)
@@ -437,7 +448,12 @@ class Walk:
 
 
 def _is_whole(aval: Any) -> bool:
-    return str(getattr(aval, "dtype", "")).startswith(("int", "uint", "bool"))
+    return str(getattr(aval, "dtype", "")).startswith(_WHOLE)
+
+
+def rounds_apart(step: Step, other: Step | None) -> bool:
+    """Whether a loop goes another number of rounds on one device, as that of a pipeline does."""
+    return other is not None and step.params.get("length") != other.params.get("length")
 
 
 def reduced_axes(step: Step) -> tuple[str, ...]:
