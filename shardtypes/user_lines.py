@@ -15,11 +15,16 @@ _OURS = (_HOME + os.sep, os.path.join(os.path.dirname(_HOME), "pytest_shardtypes
 _LIBRARIES = tuple({sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
+def is_of_user(file: str) -> bool:
+    """Whether a file is neither ours nor of an installed library."""
+    return not file.startswith((*_OURS, *_LIBRARIES))
+
+
 @functools.lru_cache(maxsize=4096)
 def frames_of(traceback: Any) -> tuple[Any, ...]:
     """The frames of the user's own files, the innermost first."""
     frames = source_info_util.user_frames(traceback)
-    return tuple(frame for frame in frames if not frame.file_name.startswith((*_OURS, *_LIBRARIES)))
+    return tuple(frame for frame in frames if is_of_user(frame.file_name))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -69,7 +74,7 @@ def _is_called_by(traceback: Any, function: tuple[str, int]) -> bool:
     for frame in () if traceback is None else traceback.frames:
         if (frame.file_name, frame.function_start_line) == function:
             return False
-        if not frame.file_name.startswith((*_OURS, *_LIBRARIES)):
+        if is_of_user(frame.file_name):
             return _has_frame(traceback, function)
     return False
 

@@ -8,8 +8,8 @@ from shardtypes.proving.places import Place, callers_of
 from shardtypes.proving.program import Operand, Step
 from shardtypes.proving.relation import Related
 from shardtypes.proving.verdict import Where
-from shardtypes.proving.walk import Culprit, Walk
-from shardtypes.proving.words import applied_here, arises, last_collective, operation, what_happens
+from shardtypes.proving.walk import COLLECTIVES, Culprit, Walk
+from shardtypes.proving.words import applied_here, arises, in_each_round, last_collective, operation, what_happens
 
 _CALLERS = 2
 
@@ -18,7 +18,7 @@ def described(walk: Walk, found: Culprit) -> Where:
     """A culprit at the line of its operation."""
     place = line_of(walk, found.step)
     what = what_happens(found, walk.sizes)
-    beside = [*_of_operands(walk, found), *_callers(found.step)]
+    beside = [*_of_operands(walk, found), *_exchanges(found.step), *_callers(found.step)]
     return Where(place, operation(found.step), what, tuple(dict.fromkeys(beside)))
 
 
@@ -44,6 +44,8 @@ def _of_operands(walk: Walk, found: Culprit) -> Iterator[tuple[Place, str]]:
             continue
         if relation.right and not relation.split:
             continue
+        if relation.monoid in ("min", "max") and not walk.is_float(operand):
+            continue  # the first device has the number that one device has
         yield from _history(walk, found.step, operand, relation)
 
 
@@ -54,6 +56,13 @@ def _history(walk: Walk, step: Step, operand: Operand, relation: Related) -> Ite
     passed = walk.collective_before(operand)
     if passed is not None and passed.place.file and not relation.right:
         yield passed.place, last_collective(passed)
+
+
+def _exchanges(step: Step) -> list[tuple[Place, str]]:
+    """The collectives of a loop, between which nothing is known."""
+    inside = [one for program in step.inside for one in program.all_steps()]
+    collectives = [one for one in inside if one.primitive in COLLECTIVES and one.place.file]
+    return [(one.place, in_each_round(one)) for one in collectives]
 
 
 def _callers(step: Step) -> list[tuple[Place, str]]:

@@ -13,10 +13,10 @@ from shardtypes.proving.verdict import Numbers
 
 
 def difference(
-    number: int, paths: Sequence[str], found: list[Values], wanted: list[Host], many: list[list[Any]]
+    number: int, paths: Sequence[str], found: list[Values], wanted: list[Host], many: list[list[Any]], on: str
 ) -> Numbers:
-    """Of one result, where it differs most: ``found`` is on devices and ``wanted`` on one, for each of several draws of
-    the arguments, which are ``many``."""
+    """Of one result, where it differs most: ``found`` is on devices and ``wanted`` ``on`` fewer, for each of several
+    draws of the arguments, which are ``many``."""
     array, path = found[number].array, paths[number]
     whole = _beside(array, wanted[number])
     if array.shape != whole.shape:
@@ -32,7 +32,7 @@ def difference(
     if off == 0:
         words = "not the same on all devices"
     else:
-        words = f"{mine:.6g}{where} on devices, {his:.6g} on one"
+        words = f"{mine:.6g}{where} on devices, {his:.6g} on {on}"
     return Numbers(path, mine, his, off, words, tuple(many[at[0]]))
 
 

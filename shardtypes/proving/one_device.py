@@ -22,7 +22,8 @@ class OneDevice:
         self.alias: dict[Name, Operand] = {}
         self.values: dict[Name, Any] = {}
         self.repeated: dict[Name, Any] = {}
-        self.by_operands: dict[Any, list[Step]] = {}
+        self._by_operands: dict[Any, list[Step]] = {}
+        self._by_params: dict[Any, dict[Any, list[Step]]] = {}
         self.makers = {name: step for step in program.steps for name in step.results}
         self._keys: dict[Step, set[Any]] = {}
         for step in program.steps:
@@ -34,11 +35,24 @@ class OneDevice:
             keys = {tuple(map(self._key, operands)), tuple(literal_key(operand) for operand in operands)}
             self._keys[step] = keys
             for key in keys:
-                self.by_operands.setdefault((name_of(step), key), []).append(step)
+                self._by_operands.setdefault((_kind(step), key), []).append(step)
             self._compute(step)
 
     def _key(self, operand: Operand) -> Any:
         return CONSTANT if isinstance(operand, Constant) or operand in self.values else operand
+
+    def like(self, step: Step, pattern: Any) -> list[Step]:
+        """The operations of this kind by these operands."""
+        return self._by_operands.get((_kind(step), pattern), [])
+
+    def equal(self, step: Step, pattern: Any) -> list[Step]:
+        """Those that have the same parameters as well."""
+        key = _kind(step), pattern
+        if key not in self._by_params:
+            found = self._by_params[key] = {}
+            for one in self._by_operands.get(key, ()):
+                found.setdefault(one.said, []).append(one)
+        return self._by_params[key].get(step.said, [])
 
     def is_of(self, step: Step, pattern: Any) -> bool:
         """Whether an operation is found by these operands."""
@@ -88,6 +102,11 @@ def is_identity(step: Step) -> bool:
 def name_of(step: Step) -> str:
     """The name of a primitive, whatever JAX knows of which values vary."""
     return _ALIASES.get(step.primitive, step.primitive)
+
+
+def _kind(step: Step) -> tuple[str, int, int]:
+    """What an operation has in common with the same one of other sizes."""
+    return name_of(step), len(step.results), len(step.inside)
 
 
 CONSTANT = "constant"

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,9 @@ from shardtypes.user_lines import Calls
 
 Name: TypeAlias = int
 """Of a value, unique in a program and the programs inside it."""
+
+
+_SHARDINGS = frozenset({"sharding", "out_sharding", "ctx_mesh"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,12 @@ class Step:
     def over(self) -> tuple[Any, ...]:
         """The mesh axes over which a collective goes; what other operations name so for an operation of JAX."""
         return axis_names(self.params)
+
+    @cached_property
+    def said(self) -> frozenset[tuple[str, str]]:
+        """The parameters in words, but for shardings, which change no number: those of equal operations are equal."""
+        told = {name: value for name, value in self.params.items() if name not in _SHARDINGS and value is not None}
+        return frozenset((name, str(value)) for name, value in told.items())
 
 
 def axis_names(params: Mapping[str, Any]) -> tuple[Any, ...]:

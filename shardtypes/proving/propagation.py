@@ -365,8 +365,7 @@ class _Propagation:
         for pattern in dict.fromkeys((tuple(partners), tuple(written))):
             if beside is not None and single.is_of(beside, pattern) and self._is_same(beside, step, facts, single):
                 return beside
-            candidates = [one for one in single.by_operands.get((name_of(step), pattern), ()) if _alike(one, step)]
-            found = self._best(candidates, step, facts, single)
+            found = self._best(step, pattern, beside, facts, single)
             if found is not None:
                 return found
         if any(partner is None for partner in partners):
@@ -493,13 +492,17 @@ class _Propagation:
         self._claim(step.results[0], facts[step.results[0]])
         return True
 
-    def _best(self, candidates: list[Step], step: Step, facts: dict[Name, _Fact], single: OneDevice) -> Step | None:
-        if len(candidates) < 2:
-            return candidates[0] if candidates else None
-        beside = self.pairs.get(step.results[0])
-        candidates = sorted(candidates, key=lambda one: one.results[0] != beside)
-        equal = [one for one in candidates if _same_params(one, step)]
-        return next((one for one in equal or candidates if self._is_known(one, step, facts, single)), None)
+    def _best(
+        self, step: Step, pattern: Any, beside: Step | None, facts: dict[Name, _Fact], single: OneDevice
+    ) -> Step | None:
+        """Of several with these operands the one with the same parameters, and of these the one in the same line."""
+        like = single.like(step, pattern)
+        if len(like) < 2:
+            return like[0] if like else None
+        candidates = single.equal(step, pattern) or like
+        if beside in candidates and self._is_known(beside, step, facts, single):
+            return beside
+        return next((one for one in candidates if self._is_known(one, step, facts, single)), None)
 
     def _is_same(self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> bool:
         """Whether it is the same operation, of operands whose relation is known."""
@@ -728,17 +731,7 @@ def _alike(one: Step, step: Step) -> bool:
 
 
 def _same_params(a: Step, b: Step) -> bool:
-    names = (a.params.keys() | b.params.keys()) - {"sharding", "out_sharding", "ctx_mesh"}
-    return all(_same_param(a.params.get(name), b.params.get(name)) for name in names)
-
-
-def _same_param(a: Any, b: Any) -> bool:
-    if a is b or (isinstance(a, _PLAIN) and isinstance(b, _PLAIN) and type(a) is type(b)):
-        return a is b or bool(a == b)
-    return str(a) == str(b)
-
-
-_PLAIN = (bool, int, str)
+    return a.said == b.said
 
 
 def _is_plain(case: Case) -> bool:

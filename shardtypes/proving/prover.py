@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -16,7 +17,10 @@ from shardtypes.proving.arguments import Layout, draws, layouts, states
 from shardtypes.proving.blame import blamed
 from shardtypes.proving.calls import Call
 from shardtypes.proving.difference import difference
+from shardtypes.proving.elsewhere import PRIME, Shapes, larger, other_meshes
 from shardtypes.proving.evaluation import Unevaluated
+from shardtypes.proving.fewer_devices import fewer, in_groups
+from shardtypes.proving.garbage import rarely_collected
 from shardtypes.proving.intermediates import Intermediates, intermediates
 from shardtypes.proving.meshes import mesh_of
 from shardtypes.proving.numbers import MOST_BYTES, Values, agree, bytes_of, run, without_axes
@@ -28,7 +32,7 @@ from shardtypes.proving.random_draws import related_draws, sources, taken
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Proof, Where
-from shardtypes.proving.walk import COLLECTIVES, Walk
+from shardtypes.proving.walk import COLLECTIVES, Purpose, Walk
 from shardtypes.proving.words import mesh_text, operation, wrong_as_well
 
 _DRAWS = 3
@@ -60,10 +64,12 @@ def prove(
     if reference is not None and not callable(reference):
         raise TypeError(f"reference is a function of the same arguments, not {type(reference).__name__}")
     call = Call.of(f, examples, named, grad)
-    asked = _asked(call, mesh, reference)
-    if isinstance(asked, Proof):
-        return asked
-    return replace(asked.verdict(mesh_dependent or dependence_of(f)), follow=asked.intermediates)
+    with rarely_collected():
+        asked = _asked(call, mesh, reference)
+        if isinstance(asked, Proof):
+            return asked
+        why = mesh_dependent or dependence_of(f)
+        return replace(asked.verdict(why), follow=asked.intermediates, others=cache(partial(asked.elsewhere, why)))
 
 
 def follow(f: Callable[..., Any], *examples: Any, mesh: Any = None, **named: Any) -> Intermediates:
@@ -120,8 +126,49 @@ class _Judged:
         self.places, self.sizes, self.reference = places, sizes, reference
         self.context = context
         self.drawn: dict[Name, Name] = {}
+        self.groups: tuple[str, int] | None = None
+        self.whom = "those of one device" if reference is None else "the reference"
 
     def verdict(self, mesh_dependent: str | None) -> Proof:
+        """What is said of the question."""
+        return replace(self._verdict(mesh_dependent), shapes=_shapes(self.call.arrays))
+
+    def elsewhere(self, mesh_dependent: str | None) -> tuple[Proof, ...]:
+        """What is said on other meshes, and for other sizes. Of what ``pmap`` and ``vmap`` map the arguments are of
+        this mesh."""
+        if self.many.mapped:
+            return ()
+        asked = [self._on(mesh, self.call, self.one) for mesh in other_meshes(self.sizes)]
+        asked.append(self._for_larger())
+        return tuple(one.verdict(mesh_dependent) for one in asked if one is not None)
+
+    def _on(self, mesh: Mapping[str, int], call: Call, one: Traced | None) -> _Judged | None:
+        """The question on another mesh; None where the program is not for it."""
+        try:
+            many = traced(call.flat, (call.arrays,), {}, mesh, self.context)
+        except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
+            return None
+        if many.sizes != mesh:
+            return None
+        return _Judged(call, many, one, self.places, mesh, self.reference, self.context)
+
+    def _for_larger(self) -> _Judged | None:
+        """The question for larger arguments, on a mesh on which these sizes are no others' multiples."""
+        mesh = dict.fromkeys(self.sizes, PRIME)
+        traces: dict[Shapes, tuple[Call, Traced]] = {}
+
+        def can_be(shapes: Shapes) -> bool:
+            call = replace(self.call, arrays=_of_shapes(self.call.arrays, shapes))
+            try:
+                traces[shapes] = call, _on_one(call, self.places, self.sizes, self.context)
+            except Exception:  # noqa: BLE001 - the user's program, for sizes that it may not be for
+                return False
+            return self._on(mesh, *traces[shapes]) is not None
+
+        shapes = larger(_shapes(self.call.arrays), PRIME ** len(mesh), can_be)
+        return None if shapes is None else self._on(mesh, *traces[shapes])
+
+    def _verdict(self, mesh_dependent: str | None) -> Proof:
         on = mesh_text(self.sizes)
         if mesh_dependent:
             return Proof(None, f"depends on the mesh on purpose: {mesh_dependent}", self.sizes)
@@ -147,7 +194,7 @@ class _Judged:
             count = sum(map(_is_right, proved.outputs))
             reason = (
                 f"on {mesh_text(self.sizes)} {count} of {len(proved.outputs)} results are proved; "
-                f"in numbers all agree with {self._whom()} for {_DRAWS} draws"
+                f"in numbers all agree with {self.whom} for {_DRAWS} draws"
             )
             for path, state in zip(_paths(self.many.tree), proved.outputs, strict=True):
                 if state is not None and state.parts:
@@ -221,9 +268,7 @@ class _Judged:
         wrong = self._wrong(found.results, wanted, found.inside)
         on = mesh_text(self.sizes)
         if not wrong:
-            reason = (
-                f"on {on} the numbers agree with {self._whom()} for {_DRAWS} draws, which proves nothing for others"
-            )
+            reason = f"on {on} the numbers agree with {self.whom} for {_DRAWS} draws, which proves nothing for others"
             return Proof(None, reason, self.sizes, agrees=True)
         return self._refuted(wrong, paths, found.results, wanted, many, ones)
 
@@ -232,9 +277,6 @@ class _Judged:
         if self.one is None or not self.drawn:
             return None
         return taken(self.drawn, found, self.many.program, self.one.program, self.sizes, draws)
-
-    def _whom(self) -> str:
-        return "those of one device" if self.reference is None else "the reference"
 
     def _of_reference(self, ones: list[list[Any]]) -> list[Host]:
         assert self.reference is not None
@@ -295,7 +337,7 @@ class _Judged:
         many: list[list[Any]],
         ones: list[list[Any]],
     ) -> Proof:
-        numbers = difference(wrong[0], paths, found, wanted, many)
+        numbers = difference(wrong[0], paths, found, wanted, many, self._where())
         on = mesh_text(self.sizes)
         also = wrong_as_well([paths[number] for number in wrong[1:]])
         reason = f"on {on} {numbers.path} is {numbers.words}{also}"
@@ -307,10 +349,45 @@ class _Judged:
         why = next((walk.on_purpose[name] for name in names if name in walk.on_purpose), None)
         if why is None:
             return Proof(False, reason, self.sizes, culprit=blamed(walk, names), numbers=numbers, agrees=False)
+        beside = self._beside_fewer(why)
+        if beside is not None:
+            return beside
         culprit = certainly_wrong(walk, self.drawn, self.many.mapped)
         if culprit is None:
             return Proof(None, f"the numbers depend on the mesh by construction: {why}", self.sizes, agrees=False)
         return Proof(False, reason, self.sizes, culprit=culprit, numbers=numbers, agrees=False)
+
+    def _where(self) -> str:
+        """Of what the devices are compared with: where it was computed."""
+        return "one" if self.groups is None else mesh_text(self._fewer(*self.groups))
+
+    def _fewer(self, axis: str, count: int) -> dict[str, int]:
+        """A mesh with more than one device along one axis alone."""
+        return {**dict.fromkeys(self.sizes, 1), axis: count}
+
+    def _beside_fewer(self, why: Purpose) -> Proof | None:
+        """What is said beside fewer devices, where one has but the first of the pieces that devices pick; None where
+        the pieces of fewer are others, too."""
+        if self.groups is not None or self.drawn or self.many.mapped or len(why.axes) != 1:
+            return None
+        (axis,) = why.axes
+        count = fewer(self.sizes[axis])
+        if count == 1:
+            return None
+        try:
+            few = traced(self.call.flat, (self.call.arrays,), {}, self._fewer(axis, count), self.context)
+        except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
+            return None
+        judged = _Judged(self.call, self.many, few, self.places, self.sizes, None, self.context)
+        judged.groups, judged.whom = (axis, count), f"those of {mesh_text(few.sizes)}"
+        try:
+            found = judged._in_numbers()
+        except Unevaluated:
+            return None
+        if found.ok is None and not found.agrees:
+            return None
+        self.whom = judged.whom
+        return found
 
     def _walk(self, many: list[list[Any]], ones: list[list[Any]]) -> Walk:
         assert self.one is not None
@@ -318,7 +395,12 @@ class _Judged:
         names, steps = aligned(self.many.program, self.one.program)
         on_many = run(self.many.program, many[few], None)
         on_one = run(self.one.program, ones[few], None, self._taken(on_many, len(many[few])))
-        walk = Walk(self.many.program, names, steps, on_many, on_one, self.sizes)
+        sizes = dict(self.sizes)
+        if self.groups is not None:
+            axis, count = self.groups
+            sizes[axis] //= count
+            on_many, on_one = in_groups(on_many, axis, count), in_groups(on_one, axis, count)
+        walk = Walk(self.many.program, names, steps, on_many, on_one, sizes)
         for name, place in zip(self.many.program.inputs, self.places, strict=True):
             if place.how == "own":
                 walk.mark(name)
@@ -332,6 +414,15 @@ def _crossed(program: Program) -> set[str]:
         if step.primitive in COLLECTIVES or step.primitive == "axis_index":
             found.update(step.over)
     return found
+
+
+def _shapes(arrays: Sequence[Any]) -> Shapes:
+    return tuple(tuple(array.shape) for array in arrays)
+
+
+def _of_shapes(arrays: Sequence[Any], shapes: Shapes) -> list[Any]:
+    """What stands for arguments of other shapes."""
+    return [jax.ShapeDtypeStruct(shape, array.dtype) for array, shape in zip(arrays, shapes, strict=True)]
 
 
 def _is_right(state: State | None) -> bool:

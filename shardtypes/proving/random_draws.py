@@ -29,15 +29,12 @@ _DRAWS = frozenset({"random_bits"})
 
 def sources(many: Program, one: Program) -> dict[Name, Name]:
     """What devices draw, each for a part of what one device draws: the values on devices and on one."""
-    top = {step.results[0] for step in many.steps}
+    drawn = {step.results[0] for step in many.steps if step.primitive in _DRAWS}
+    if not drawn:
+        return {}
     _, steps = aligned(many, one)
-    return {
-        a.results[0]: b.results[0]
-        for a, b in steps
-        if a.primitive in _DRAWS
-        and a.results[0] in top
-        and many.types[a.results[0]].shape != one.types[b.results[0]].shape
-    }
+    pairs = [(a.results[0], b.results[0]) for a, b in steps if a.results[0] in drawn]
+    return {name: other for name, other in pairs if many.types[name].shape != one.types[other].shape}
 
 
 def taken(

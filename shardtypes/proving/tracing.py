@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from shardtypes.proving.backward_lines import own_lines
 from shardtypes.proving.program import Program, read
 from shardtypes.proving.substitution import sizes_in_force
 
@@ -34,7 +35,7 @@ def traced(f: Callable[..., Any], args: Any, kwargs: Any, sizes: Mapping[str, in
         return results
 
     leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-    with sizes_in_force(sizes, context) as seen:
+    with sizes_in_force(sizes, context) as seen, own_lines():
         closed = jax.make_jaxpr(flat)(*leaves)
     met = {axis: sizes.get(axis, size) for axis, size in seen.sizes.items()}
     return Traced(read(closed), found[-1], met, frozenset(seen.mapped))

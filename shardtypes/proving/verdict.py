@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardtypes.proving.elsewhere import Shapes
 from shardtypes.proving.intermediates import Intermediates
 from shardtypes.proving.places import Place
 
@@ -56,10 +57,11 @@ class Proof:
     """``ok`` is True (*proved*, for all values of the arguments), False (*refuted*, by numbers) or None (*could not
     tell*); ``reason`` says why.
 
-    ``sizes`` are the meshes' axes for which it was asked; ``assumed`` is what was taken for granted. ``proved`` is the
-    share of the program's operations for which the relation is known. Of a refuted program ``culprit`` is where it
-    departs and ``numbers`` what differs; of one that could not be told ``culprit`` is where knowledge ends. ``agrees``
-    says whether devices and one device gave the same numbers; None where that was not tried.
+    ``sizes`` are the axes of the mesh and ``shapes`` those of the arguments that it speaks of, and of no others;
+    ``assumed`` is what was taken for granted. ``proved`` is the share of the program's operations for which the
+    relation is known. Of a refuted program ``culprit`` is where it departs and ``numbers`` what differs; of one that
+    could not be told ``culprit`` is where knowledge ends. ``agrees`` says whether devices and one device gave the same
+    numbers; None where that was not tried.
     """
 
     ok: bool | None
@@ -70,13 +72,22 @@ class Proof:
     culprit: Where | None = None
     numbers: Numbers | None = None
     agrees: bool | None = None
+    shapes: Shapes = ()
     follow: Callable[[], Intermediates] = field(default=Intermediates, repr=False, compare=False)
+    others: Callable[[], tuple[Proof, ...]] = field(default=tuple, repr=False, compare=False)
 
     @property
     def intermediates(self) -> Intermediates:
         """How the arrays move over the mesh: what is known of the value that each line computes on the devices, as a
         table when printed. Worked out when asked for."""
         return self.follow()
+
+    @property
+    def elsewhere(self) -> tuple[Proof, ...]:
+        """The verdicts on other meshes of the same axes (one axis twice or half as long, two exchanged), and on a mesh
+        of three devices along each axis for larger arguments, as far as the program can be traced there. Each speaks
+        of its own ``sizes`` and ``shapes``. Worked out when asked for: it takes as long again for each."""
+        return self.others()
 
     def __bool__(self) -> bool:
         raise TypeError("a verdict has three values: use .ok, which is True, False or None")

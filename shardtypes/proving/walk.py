@@ -29,16 +29,19 @@ _OF_PLACES = frozenset(
     "add sub mul div rem neg sign max min clamp lt le gt ge eq ne and or not select_n convert_element_type"
     " broadcast_in_dim reshape squeeze expand_dims concatenate iota axis_index pvary stop_gradient floor".split()
 )
+_WHOLE = ("int", "uint", "bool")
 _COUNTS = frozenset({"cumsum"})
 _PICKS = frozenset({"dynamic_slice", "gather"})
 
 
 @dataclass(frozen=True)
 class Purpose:
-    """Why a value depends on the mesh by construction, and where that begins."""
+    """Why a value depends on the mesh by construction, and where that begins; ``axes`` are those along which devices
+    pick."""
 
     kind: Literal["draws", "given", "picks", "counts"]
     place: Place | None = None
+    axes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return _PURPOSES[self.kind].format(place=self.place)
@@ -98,6 +101,7 @@ class Walk:
         self._order: dict[Name, int] = {}
         self._benign: dict[Name, bool] = {}
         self._users: dict[Name, list[Name]] = {}
+        self._counted: set[Operand] = set()
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
         self._index(many, ())
@@ -116,6 +120,8 @@ class Walk:
     def _index_scan(self, step: Step, rounds: tuple[int, ...]) -> None:
         (body,) = step.inside
         fixed, carried = step.params["num_consts"], step.params["num_carry"]
+        if rounds_apart(step, self.others.get(step)):
+            self._counted.update(step.operands[fixed + carried :])
         for number, (name, operand) in enumerate(zip(body.inputs, step.operands, strict=True)):
             self._sources[name] = [operand]
             if fixed <= number < fixed + carried:
@@ -223,8 +229,9 @@ class Walk:
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
-        if step.primitive in _PICKS and self._picks(step):
-            return Purpose("picks", step.place)
+        axes = self._picks(step) if step.primitive in _PICKS else ()
+        if axes:
+            return Purpose("picks", step.place, axes)
         return None
 
     def draws_the_same(self, step: Step) -> bool:
@@ -245,17 +252,18 @@ class Walk:
         along = relation is None or bool(relation.sharding(step.params["axis"]))
         return along and held is not None and bool(np.isin(held.array, (0, 1)).all())
 
-    def _picks(self, step: Step) -> bool:
-        """A replicated array, indices that depend on the device alone, and a piece as large as on one device."""
+    def _picks(self, step: Step) -> tuple[str, ...]:
+        """Of a replicated array, indices that depend on the device alone, and a piece as large as on one device: the
+        axes along which devices are numbered. Empty for anything else."""
         array, *indices = step.operands
-        if self.standing(array) != ("right", REPLICATED):
-            return False
         other = self.others.get(step)
-        if other is None or not any(self._is_place(index) for index in indices):
-            return False
-        return all(
-            self.many.types[a].shape == self._one_shape(b) for a, b in zip(step.results, other.results, strict=True)
-        )
+        if other is None or self.standing(array) != ("right", REPLICATED):
+            return ()
+        pairs = zip(step.results, other.results, strict=True)
+        if any(self.many.types[mine].shape != self._one_shape(his) for mine, his in pairs):
+            return ()
+        axes = [axis for index in indices for axis in self._axes_of_place(index)]
+        return tuple(dict.fromkeys(axes))
 
     def _one_shape(self, name: Name) -> tuple[int, ...]:
         found = self.on_one.inside.get(name)
@@ -265,11 +273,12 @@ class Walk:
         back = next((many for many, one in self.names.items() if one == name), None)
         return 0 if back is None else len(self._rounds.get(back, ()))
 
-    def _is_place(self, operand: Operand) -> bool:
-        """Whether a value comes of the device's number and of constants alone."""
+    def _axes_of_place(self, operand: Operand) -> set[str]:
+        """Of a value that comes of the device's number and of constants alone, the axes along which it is numbered;
+        empty for anything else."""
         seen: set[Name] = set()
         left = [operand]
-        met = False
+        axes = set[str]()
         while left:
             one = left.pop()
             if isinstance(one, Constant) or one in seen:
@@ -277,10 +286,11 @@ class Walk:
             seen.add(one)
             step = self._producers.get(one)
             if step is None:
-                return False
-            met = met or step.primitive == "axis_index"
+                return set()
+            if step.primitive == "axis_index":
+                axes.update(step.over)
             left += self._sources[one]
-        return met
+        return axes
 
     # --- where it begins ----------------------------------------------------------------------------------------------
 
@@ -335,6 +345,8 @@ class Walk:
         standing, _ = self.standing(name)
         if standing in ("right", "awaiting"):
             return False
+        if name in self._counted:
+            return False  # as many entries as a loop has rounds, which are not as many on one device
         if name not in self._producers:
             return True  # an argument of a loop's body
         return not (spare_places and self._is_benign(name))
@@ -395,6 +407,11 @@ class Walk:
                 yield self._producers[one]
             left += self._sources.get(one, [])
 
+    def is_float(self, operand: Operand) -> bool:
+        """Whether a value is neither an integer nor a boolean."""
+        dtype = operand.dtype if isinstance(operand, Constant) else self.many.types[operand].dtype
+        return not str(dtype).startswith(_WHOLE)
+
     def varying(self, name: Name) -> set[str]:
         """The axes along which devices do not all hold the same."""
         held = self.held(name)
@@ -431,7 +448,12 @@ class Walk:
 
 
 def _is_whole(aval: Any) -> bool:
-    return str(getattr(aval, "dtype", "")).startswith(("int", "uint", "bool"))
+    return str(getattr(aval, "dtype", "")).startswith(_WHOLE)
+
+
+def rounds_apart(step: Step, other: Step | None) -> bool:
+    """Whether a loop goes another number of rounds on one device, as that of a pipeline does."""
+    return other is not None and step.params.get("length") != other.params.get("length")
 
 
 def reduced_axes(step: Step) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from shardtypes.lang.messages import applied_to, axes_text, device_mean, partial_sum, returned_as_replicated
 from shardtypes.proving.program import Constant, Step
 from shardtypes.proving.relation import Related, scale_words
-from shardtypes.proving.walk import COLLECTIVES, Culprit
+from shardtypes.proving.walk import COLLECTIVES, Culprit, rounds_apart
 
 _PUBLIC = {
     "psum_invariant": "lax.psum",
@@ -76,6 +76,11 @@ def goes_on(relation: Related, what: str, sizes: Mapping[str, int]) -> str:
 def last_collective(step: Step) -> str:
     """The collective that an operand went through last."""
     return f"{operation(step)} over {axes_text(step.over)} is the last collective before"
+
+
+def in_each_round(step: Step) -> str:
+    """A collective in a loop that computes something else than on one device."""
+    return f"{operation(step)} over {axes_text(step.over)} in each round"
 
 
 def leaves(step: Step, axes: Sequence[str], relation: Related, what: str) -> str:
@@ -228,7 +233,8 @@ def _number(constant: Constant) -> str:
 
 def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
     if step.primitive == "scan":
-        return "this loop: what it computes is not what one device computes, nor a shard or a partial result of it"
+        text = "what it computes is not what one device computes, nor a shard or a partial result of it"
+        return f"{_loop(step, found.other)}: {text}"
     awaiting = [one for one in found.operands if one is not None and one.parts]
     rest = [one for one in found.operands if one is not None and not one.parts and not one.zero]
     name = operation(step)
@@ -247,3 +253,9 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
             f"the devices along {axes_text(axes)} compute something else than one device does"
         )
     return f"the result of {name} is not what one device computes, nor a shard or a partial result of it"
+
+
+def _loop(step: Step, other: Step | None) -> str:
+    if other is None or not rounds_apart(step, other):
+        return "this loop"
+    return f"this loop goes {step.params['length']} rounds, on one device {other.params['length']}"

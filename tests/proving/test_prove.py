@@ -288,6 +288,43 @@ def test_dependence_on_purpose_is_declared() -> None:
     assert found.ok is None and "a mean of each shard" in found.reason
 
 
+def _pipeline(shift: int) -> Any:
+    """Stages of a pipeline, which hand on what they made in each round."""
+
+    @partial(jax.shard_map, mesh=MESH, in_specs=(P("t"), P()), out_specs=P(), check_vma=False)
+    def pipeline(w: Any, x: Any) -> Any:
+        stage, n = lax.axis_index("t"), lax.axis_size("t")
+
+        def tick(carry: Any, number: Any) -> Any:
+            arriving, made = carry
+            fresh = lax.dynamic_index_in_dim(x, jnp.minimum(number, x.shape[0] - 1), keepdims=False)
+            h, _ = lax.scan(lambda h, w: (jnp.tanh(h @ w), None), jnp.where(stage == 0, fresh, arriving), w)
+            done = number - (n - 1)
+            written = lax.dynamic_update_index_in_dim(made, h, jnp.maximum(done, 0), 0)
+            sent = lax.ppermute(h, "t", [(i, (i + shift) % n) for i in range(n)])  # mark: shift
+            return (sent, jnp.where(done >= 0, written, made)), None
+
+        start = jnp.zeros_like(x[0]), jnp.zeros_like(x)
+        (_, made), _ = lax.scan(tick, start, jnp.arange(x.shape[0] + n - 1))  # mark: rounds
+        return lax.psum(jnp.where(stage == n - 1, made, 0.0), "t")
+
+    return pipeline
+
+
+def test_a_loop_of_more_rounds_than_on_one_device_is_told_with_its_collectives() -> None:
+    args = array(4, 8, 8), array(5, 3, 8)
+    assert prove(_pipeline(1), *args).ok
+    found = prove(_pipeline(-1), *args)
+    assert found.ok is False and found.culprit is not None
+    assert found.culprit.what == (
+        "this loop goes 8 rounds, on one device 5: what it computes is not what one device computes, nor a shard or a "
+        "partial result of it"
+    )
+    assert "mark: rounds" in found.culprit.place.text
+    ((place, text),) = found.culprit.related
+    assert text == "lax.ppermute over 't' in each round" and "mark: shift" in place.text
+
+
 def test_what_cannot_be_told_says_where_knowledge_ends() -> None:
     @partial(jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P("t"), check_vma=False)
     def turned(x: Any) -> Any:

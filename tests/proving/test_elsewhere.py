@@ -1,0 +1,123 @@
+"""What a proof says of other meshes and sizes, and a program beside itself on fewer devices."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from shardtypes import prove
+from shardtypes.proving.elsewhere import larger, other_meshes
+from shardtypes.proving.fewer_devices import fewer, in_groups
+from shardtypes.proving.numbers import Numbers, Values
+from tests.proving.cases import MESH, RIGHT, SIZES, array
+
+mapped = partial(jax.shard_map, mesh=MESH, check_vma=False)
+HEADS = (P(), P(), P(None, "t"), P("t"))
+
+
+def test_a_proof_speaks_of_one_mesh_and_of_others_when_they_were_tried() -> None:
+    case = RIGHT["mlp"]
+    found = prove(case.made(MESH), *case.args)
+    assert found.sizes == SIZES and found.shapes == ((8, 16), (16, 32), (32, 16))
+    meshes = [{"d": 4, "t": 4}, {"d": 2, "t": 8}, {"d": 2, "t": 2}, {"d": 4, "t": 2}]
+    *others, grown = found.elsewhere
+    assert [dict(one.sizes) for one in others] == meshes
+    assert all(one.ok and one.shapes == found.shapes for one in others)
+    assert grown.ok and dict(grown.sizes) == {"d": 3, "t": 3}
+    assert grown.shapes == ((72, 144), (144, 288), (288, 144))
+    assert found.elsewhere is found.elsewhere
+
+
+def test_the_size_of_a_mesh_that_is_written_down_is_found_elsewhere() -> None:
+    @partial(mapped, in_specs=P("t"), out_specs=P())
+    def average(x: Any) -> Any:
+        n = lax.axis_size("t")
+        return lax.psum(jnp.mean(x), "t") / (1 if n == 1 else 4)
+
+    found = prove(average, array(32))
+    assert found.ok
+    said = {tuple(one.sizes.values()): one.ok for one in found.elsewhere}
+    assert said == {(4, 4): True, (2, 8): False, (2, 2): False, (4, 2): False, (3, 3): False}
+
+
+def test_meshes_and_sizes_that_a_program_does_not_bear_are_left_out() -> None:
+    @partial(mapped, in_specs=P("t"), out_specs=P())
+    def in_fours(x: Any) -> Any:
+        return lax.psum(x.reshape(-1, 4).sum(0), "t")
+
+    found = prove(in_fours, array(16))
+    assert found.ok
+    assert [dict(one.sizes) for one in found.elsewhere] == [
+        {"d": 4, "t": 4},
+        {"d": 2, "t": 2},
+        {"d": 4, "t": 2},
+        {"d": 3, "t": 3},
+    ]
+
+    x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+    assert prove(jax.pmap(lambda x: x - lax.pmean(jnp.mean(x), "i"), axis_name="i"), x).elsewhere == ()
+
+
+def test_which_meshes_and_sizes() -> None:
+    assert other_meshes({"d": 1}) == [{"d": 2}]
+    assert other_meshes({"d": 2, "t": 2}) == [{"d": 4, "t": 2}, {"d": 2, "t": 4}]
+    assert other_meshes({"t": 3}) == [{"t": 6}]
+    shapes = ((4, 8), (8,), (1,))
+    assert larger(shapes, 3, lambda found: True) == ((12, 24), (24,), (1,))
+    assert larger(shapes, 3, lambda found: found[0][1] == 8) == ((12, 8), (8,), (1,))
+    assert larger(shapes, 3, lambda found: False) is None
+    assert larger(((), (1,)), 3, lambda found: True) is None
+
+
+def _shared_heads(reduced: Any, group: Any = lambda rank, n: rank * 2 // n) -> Any:
+    """Four heads of queries share two of keys, on more devices than these are."""
+
+    @partial(mapped, in_specs=HEADS, out_specs=P())
+    def attention(x: Any, keys: Any, queries: Any, out: Any) -> Any:
+        head = group(lax.axis_index("t"), lax.axis_size("t"))
+        own = lax.dynamic_index_in_dim(keys, head, axis=0, keepdims=False)
+        scores = jnp.tanh((x @ queries).reshape(x.shape[0], -1, own.shape[1]) * (x @ own)[:, None])
+        return reduced(scores.reshape(x.shape[0], -1) @ out)
+
+    return attention
+
+
+_ATTENTION = array(8, 16), array(2, 16, 3), array(16, 12), array(12, 16)
+
+
+def test_pieces_that_devices_pick_are_compared_with_those_of_fewer_devices() -> None:
+    """On one device there is the first piece alone; on two there are both."""
+    found = prove(_shared_heads(lambda part: lax.psum(part, "t")), *_ATTENTION)
+    assert found.ok is None and found.agrees
+    assert "agree with those of d=1, t=2" in found.reason
+
+    found = prove(_shared_heads(lambda part: lax.psum(part + 1.0, "t")), *_ATTENTION)  # mark: added too often
+    assert found.ok is False and found.culprit is not None
+    assert found.culprit.what == (
+        "`+` is applied to a partial sum over 't' and what is replicated: call lax.psum(…, 't') first"
+    )
+    assert "mark: added too often" in found.culprit.place.text
+    assert "on devices" in found.reason and "on d=1, t=2" in found.reason
+
+
+def test_pieces_of_fewer_devices_that_are_others_tell_nothing() -> None:
+    found = prove(_shared_heads(lambda part: lax.psum(part, "t"), lambda rank, n: rank % 2), *_ATTENTION)
+    assert found.ok is None and found.agrees is False
+    assert "picks a piece of its own" in found.reason
+
+
+def test_groups_of_devices_are_further_draws() -> None:
+    held = np.arange(2 * 4 * 3).reshape(2, 4, 3)  # d, t, draws
+    found = in_groups(Numbers([Values(held, ("d", "t"))], {0: Values(held[:, 0], ("d",))}), "t", 2)
+    (values,) = found.results
+    assert values.axes == ("d", "t") and values.array.shape == (2, 2, 6)
+    np.testing.assert_array_equal(values.array[:, :, :3], held[:, :2])
+    np.testing.assert_array_equal(values.array[:, :, 3:], held[:, 2:])
+    np.testing.assert_array_equal(found.inside[0].array, np.concatenate([held[:, 0]] * 2, axis=1))
+    assert [fewer(size) for size in (1, 2, 3, 4, 6, 9)] == [1, 1, 1, 2, 3, 3]
