@@ -60,7 +60,17 @@ from shardlint.values import (
 from shardtypes.lang import Bindings
 
 #: Functions of arrays, not of trees; but these take a tree as well.
-_ARRAYS = ("jax.numpy.", "jax.lax.", "jax.nn.", "jax.random.", "jax.scipy.", "jax.Array.", "jax.image.", "einops.")
+_ARRAYS = (
+    "jax.numpy.",
+    "jax.lax.",
+    "jax.nn.",
+    "jax.random.",
+    "jax.scipy.",
+    "jax.Array.",
+    "jax.image.",
+    "einops.",
+    "optax.",
+)
 _KEEPING = frozenset({"jax.lax.stop_gradient", "jax.lax.optimization_barrier"})
 
 if TYPE_CHECKING:

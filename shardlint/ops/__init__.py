@@ -22,6 +22,7 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     lax,
     lax_slicing,
     linalg,
+    losses,
     matrices,
     nn,
     numpy_random,

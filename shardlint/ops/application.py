@@ -41,6 +41,8 @@ def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx
     bound = found.signature.bind(args, kwargs)
     if bound is None:
         return Unknown(f"arguments of {short_name(qualname)} not understood")
+    if found.composed:
+        return _composed(found, Call(qualname, bound, ctx))
     numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
     if not numpy_twin:
         return viewed(Call(qualname, bound, ctx), partial(_run, found))
@@ -53,6 +55,18 @@ def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx
         raise
     ctx.facts = inner.facts
     return as_numpy(result)
+
+
+def _composed(found: Model, call: Call) -> Value:
+    """The result of a model that calls others; what they refuse names the function that the program calls."""
+    try:
+        return found.function(call)
+    except UnknownArgument:
+        return ArrayValue(None)
+    except OpError as error:
+        error.message = f"{call.name}: {error.message}"
+        error.operand = None  # it is one of the inner call
+        raise
 
 
 def viewed(call: Call, function: ModelFunction) -> Value:

@@ -22,11 +22,6 @@ from shardlint.values import ArrayValue, Dimension, Literal, Unknown, Value
 
 PATTERNS = {"jax.numpy.einsum": 0, "einops.einsum": -1, "einops.rearrange": 1, "einops.reduce": 1, "einops.repeat": 1}
 _LIBRARIES = ("jax.numpy.", "jax.nn.", "jax.scipy.", "optax.losses.", "flax.linen.dot_product_attention")
-_LOSSES = frozenset(
-    f"optax.{name}" for name in """l2_loss squared_error huber_loss log_cosh hinge_loss cosine_similarity
-    cosine_distance softmax_cross_entropy softmax_cross_entropy_with_integer_labels sigmoid_binary_cross_entropy
-    safe_softmax_cross_entropy kl_divergence convex_kl_divergence smooth_labels sigmoid_focal_loss""".split()
-)  # fmt: skip
 
 
 def with_ranks(qualname: str, args: Sequence[Value]) -> Sequence[Value]:
@@ -92,7 +87,7 @@ def computed_apart(
     view: View, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
 ) -> Value | None:
     """What a function without a model, that uses no collective, gives of arrays in manual code; None for any other."""
-    if not (qualname in _LOSSES or qualname.startswith(_LIBRARIES)) or MODELS.get(qualname) is not None:
+    if not qualname.startswith(_LIBRARIES) or MODELS.get(qualname) is not None:
         return None
     named = {**{str(i): arg for i, arg in enumerate(args)}, **kwargs}
     given = {name: outside.operand(view, operand(arg)) for name, arg in named.items()}

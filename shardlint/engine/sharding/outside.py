@@ -86,6 +86,10 @@ def operand(view: View | None, value: Value) -> Value:
 
 def operands(it: Interpreter, qualname: str, args: list[Value]) -> list[Value]:
     """The arguments of a function of arrays, where another of them is one."""
-    if it.view is None or qualname not in _ARITHMETIC or not any(isinstance(arg, ArrayValue) for arg in args):
+    if it.view is None:
+        return args
+    arithmetic = qualname in _ARITHMETIC or qualname.startswith("optax.")
+    among_arrays = any(isinstance(arg, ArrayValue) for arg in args)
+    if not arithmetic or not among_arrays:
         return args
     return [operand(it.view, arg) for arg in args]
