@@ -63,8 +63,8 @@ def copy_of(function: Any) -> Any:
     return made
 
 
-# Two decorators, as jaxtyping's documentation has it: typeguard compiles what it finds in the source below its own,
-# where it takes "B M" for code.
+# Two decorators, as jaxtyping's documentation has it: typeguard compiles what it finds in the source below its own, and
+# takes "B M" there for code.
 _X, _W, _B = Float[jax.Array, "B M"], Float[jax.Array, "M F"], Float[jax.Array, "F"]
 
 

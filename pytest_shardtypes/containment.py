@@ -14,6 +14,7 @@ from shardtypes.scopes import _current
 
 # What decides which devices JAX starts with, in the processes that the next test starts as well.
 _NAMES = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS")
+_DEVICE = "jax_default_device"
 
 
 @contextmanager
@@ -21,7 +22,7 @@ def contained(say: Callable[[str], None]) -> Iterator[None]:
     """Undo after the block what it left behind, and say what that was."""
     mesh, table, checks = jax.sharding.get_mesh(), _current.get(), switches._default
     environ = {name: os.environ.get(name) for name in _NAMES}
-    device = jax.config.jax_default_device
+    device = getattr(jax.config, _DEVICE)
     try:
         yield
     finally:
@@ -34,8 +35,8 @@ def contained(say: Callable[[str], None]) -> Iterator[None]:
         if jax.sharding.get_mesh() != mesh:
             jax.set_mesh(mesh if isinstance(mesh, Mesh) and not mesh.empty else None)
             say("left a mesh in force")
-        if jax.config.jax_default_device != device:
-            jax.config.update("jax_default_device", device)
+        if getattr(jax.config, _DEVICE) != device:
+            jax.config.update(_DEVICE, device)
             say("left another default device")
         for name, value in environ.items():
             if os.environ.get(name) != value:

@@ -125,10 +125,10 @@ def test_modules_are_checked_at_every_assignment(tmp_path: Path) -> None:
     """Also in functions without annotations of their own, and not in classes, whose names are their own."""
     way = "shardtypes.install_import_hook"
     for line in ("G = Y", "k, G = 1, Y", "for G in [Y]:\n    pass", "if (G := Y) is not None:\n    pass", "G *= Y"):
-        source = f"{HEAD}Y = jnp.ones((RANK, 3, 2))\n{line}\n".replace("RANK, ", "")
-        assert load(tmp_path, source, way).G.shape == (3, 2)
+        source = f"{HEAD}Y = jnp.ones(SHAPE)\n{line}\n"
+        assert load(tmp_path, source.replace("SHAPE", "(3, 2)"), way).G.shape == (3, 2)
         with pytest.raises(st.ShapeError, match=r"^variable 'G': rank is 3, expected 2"):
-            load(tmp_path, source.replace("(3, 2))\n" + line, "(1, 3, 2))\n" + line), way)
+            load(tmp_path, source.replace("SHAPE", "(1, 3, 2)"), way)
     module = load(tmp_path, f"{HEAD}def f(y):\n    global G\n    G = y\nclass A:\n    G = 1\n", way)
     module.f(jnp.ones((3, 7)))
     with pytest.raises(st.ShapeError, match=r"^f: variable 'G': dimension 0 is 4, expected 3"):
