@@ -304,8 +304,14 @@ class Trace:
         """Whether a value comes from one entry along the sharded dimension of an array, as a program takes it where
         each device has one: its layer, or its own key."""
         values = self.many.values
-        led = (values[number] for number in self.ancestors(sources))
-        return any(len(one.sources) == 1 and self._is_entry(one.array, values[min(one.sources)].array) for one in led)
+        for number in self.ancestors(sources):
+            one = values[number]
+            if len(one.sources) != 1:
+                continue
+            (source,) = one.sources
+            if self._is_entry(one.array, values[source].array):
+                return True
+        return False
 
     def _is_entry(self, made: Array, given: Array) -> bool:
         relation = None if given.relations is None else given.relations[self.axis]

@@ -96,15 +96,20 @@ class Departure:
     def lines(self) -> frozenset[tuple[str, int]]:
         """The lines of what the culprit was computed from, and of what was computed from it on the way to the result,
         by file."""
-        evidence = self.evidence
-        values = evidence.trace.many.values
+        trace = self.evidence.trace
+        values = trace.many.values
         begin = self.culprit.step.value.number
         after = {begin}
-        for number in sorted(evidence.trace.ancestors(evidence.sources)):
-            if not after.isdisjoint(values[number].sources):
+        for number in sorted(trace.ancestors(self.evidence.sources)):
+            is_after = not after.isdisjoint(values[number].sources)
+            if is_after:
                 after.add(number)
-        places = [values[number].key[0] for number in after | evidence.trace.ancestors([begin])]
-        return frozenset((where.path, where.place[0]) for where in places)
+        found = set[tuple[str, int]]()
+        for number in after | trace.ancestors([begin]):
+            where, _, _ = values[number].key
+            line, *_ = where.place
+            found.add((where.path, line))
+        return frozenset(found)
 
     @property
     def is_wrong_alone(self) -> bool:
