@@ -8,6 +8,7 @@ of that file has on its path; the name by which it asks may be another one than 
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,8 @@ _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "shardlint.toml", "
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A Python file: its path, the path to print, its module name, the folders that its imports are looked up in, in
-    order, and the folder that its own name starts from."""
+    order, the folder that its own name starts from, and those around a file that is in no project: any of them may be
+    what its program is started from."""
 
     path: Path
     shown: str
@@ -32,17 +34,23 @@ class SourceFile:
     is_package: bool
     roots: tuple[Path, ...]
     start: Path
+    around: tuple[Path, ...] = ()
 
     def locate(self, name: str, dots: int = 0) -> Path | None:
         """The file of a module, as this file imports it: by its absolute name, or by one with so many dots before."""
         if not dots:
-            return locate(name, self._folders(name))
+            found = locate(name, self._folders(name))
+            return locate(name, self.around) if found is None and not is_library(name) else found
         parents = self.path.parents
         return locate(name, (parents[min(dots, len(parents)) - 1],))
 
-    def locate_folder(self, name: str) -> Path | None:
-        """The folder of an absolute name, as this file imports it: of a package without a file of its own."""
-        return locate_folder(name, self._folders(name))
+    def locate_folder(self, name: str, dots: int = 0) -> Path | None:
+        """The folder of a name, as this file imports it: of a package without a file of its own."""
+        if dots:
+            parents = self.path.parents
+            return locate_folder(name, (parents[min(dots, len(parents)) - 1],))
+        found = locate_folder(name, self._folders(name))
+        return locate_folder(name, self.around) if found is None and not is_library(name) else found
 
     def _folders(self, name: str) -> tuple[Path, ...]:
         """Where a name is looked up. The folder around a project is on no path that is known, only the project itself
@@ -61,7 +69,8 @@ def source_file(path: Path, config: Config) -> SourceFile:
     name = dotted(path.parent if is_package else path.with_suffix(""), start)
     if path.suffix == ".pyi" and path.with_suffix(".py").exists():
         name += "-stub"  # a name that nothing imports: where there are both, programs run the other
-    return SourceFile(path, shown(path), name, is_package, roots, start)
+    is_alone = config.source is None and not config.project
+    return SourceFile(path, shown(path), name, is_package, roots, start, _above(outermost) if is_alone else ())
 
 
 def dotted(path: Path, start: Path) -> str:
@@ -116,6 +125,18 @@ def _projects_around(folder: Path, root: Path) -> tuple[Path, ...]:
 
 
 @cache
+def _above(folder: Path) -> tuple[Path, ...]:
+    """The folders around one, the nearest first; those that hold everybody's files are none of them."""
+    common = (Path(folder.anchor), Path.home(), Path(tempfile.gettempdir()))
+    found: list[Path] = []
+    for one in folder.parents:
+        if one in common:
+            break
+        found.append(one)
+    return tuple(found)
+
+
+@cache
 def locate(name: str, roots: tuple[Path, ...]) -> Path | None:
     """The file of an absolute module name, looked for in ``roots`` in order."""
     relative = name.replace(".", os.sep)
@@ -137,5 +158,5 @@ def locate_folder(name: str, roots: tuple[Path, ...]) -> Path | None:
 
 def forget() -> None:
     """Look at the disk anew: files come and go between the runs of one process."""
-    for known in (_sources, _above_packages, _is_package, _projects_around, locate, locate_folder):
+    for known in (_sources, _above_packages, _is_package, _projects_around, _above, locate, locate_folder):
         known.cache_clear()

@@ -197,8 +197,10 @@ class Project:
         if isinstance(node, ir.ImportFrom):
             original = next(n for n, bound in node.names or () if bound == name)
             source = self._absolute(module, node)
-            found = self.member(self._linked(module, source), original, seen)
-            return self._linked_member(module, source, original) if found is None else found
+            linked = self._linked(module, source)
+            found = None if linked not in self.modules else self.member(linked, original, seen)
+            found = self._linked_member(module, source, original) if found is None else found
+            return self.member(linked, original, seen) if found is None else found
         if node is not None:
             return Definition(module, node, name)
         for source in reversed(self._stars[module]):

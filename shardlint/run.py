@@ -307,9 +307,12 @@ class _Run:
             parts = name.lstrip(".").split(".")
             dots = len(name) - len(name.lstrip("."))
             for end in range(1, len(parts) + 1):
-                path = source.file.locate(".".join(parts[:end]), dots)
+                prefix = ".".join(parts[:end])
+                path = source.file.locate(prefix, dots)
                 if path is not None and path not in self.paths:
                     return True
+            if parts[-1] and path is None and source.file.locate_folder(prefix, dots) is not None:
+                return True  # of a package without a file of its own it may import any module
         return False
 
     def _syntax_only(self, source: Source, pending: list[Source]) -> None:

@@ -200,17 +200,22 @@ def _method(
         return lists.method(func.receiver, func.name, args)
     if func.name == "dot" and len(args) == 1:
         sharding.matmul(it, frame, func.receiver, args[0], at)
+    plain = {name: operand(value) for name, value in kwargs.items()}
+    given = [operand(a) for a in args]
     try:
         ctx = it.context(frame, at)
-        plain = {name: operand(value) for name, value in kwargs.items()}
-        result = ops.method(func.receiver, func.name, [operand(a) for a in args], plain, ctx)
+        result = ops.method(func.receiver, func.name, given, plain, ctx)
         if func.name == "reshape" and not kwargs:
             _check_order(it, frame, func.receiver, result, at)
         it.keep_facts(frame, ctx)
         it.note_unmodelled(result)
         return result
     except OpError as error:
-        return it.op_error(frame, error, at, operands)
+
+        def again(values: list[Value]) -> Value:
+            return ops.method(values[0], func.name, values[1:], plain, it.context(frame, at))
+
+        return it.op_error(frame, error, at, operands, func.name, [func.receiver, *given], again)
 
 
 def _external(
@@ -281,9 +286,10 @@ def _of_arrays(
     operands: tuple[ir.Expr, ...],
 ) -> Value:  # fmt: skip
     """Functions that have a model, and those that have none."""
+    plain_of = operand if qualname.startswith(_ARRAYS) else known
+    plain = {name: plain_of(value) for name, value in kwargs.items()}
+    ranked: list[Value] = []
     try:
-        plain_of = operand if qualname.startswith(_ARRAYS) else known
-        plain = {name: plain_of(value) for name, value in kwargs.items()}
         if args and isinstance(args[0], CollectionValue) and qualname in lists.JOINING:
             rest = [known(a) for a in args[1:]]
             return lists.joined(args[0], lambda many: it.apply(frame, qualname, [many, *rest], plain, at))
@@ -299,7 +305,11 @@ def _of_arrays(
             result = sharding.lay_out(it, frame, qualname, args, kwargs, at, operands, result)
         return result
     except OpError as error:
-        return it.op_error(frame, error, at, operands)
+
+        def again(values: list[Value]) -> Value:
+            return ops.apply(qualname, values, plain, it.context(frame, at))
+
+        return it.op_error(frame, error, at, operands, qualname, ranked, again)
 
 
 def _check_order(it: Interpreter, frame: Frame, before: Value, after: Value, at: int) -> None:

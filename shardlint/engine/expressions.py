@@ -320,7 +320,11 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at
         it.keep_facts(frame, ctx)
         return result
     except OpError as error:
-        return it.op_error(frame, error, at)
+
+        def again(values: list[Value]) -> Value:
+            return ops.binary(op, values[0], values[1], it.context(frame, at))
+
+        return it.op_error(frame, error, at, (), op, [left, right], again)
 
 
 def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:

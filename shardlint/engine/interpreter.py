@@ -10,6 +10,7 @@ from shardlint import ir, ops
 from shardlint.changed_modules import Changed, changed_modules
 from shardlint.engine import annotations as reading
 from shardlint.engine import calls, classes, expressions, mutation, statements
+from shardlint.engine.after_errors import Again, left_over
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_operands
@@ -172,7 +173,12 @@ class Interpreter:
             self.events[event.key] = event
             (self.borrowed.add if borrowed else self.borrowed.discard)(event.key)
 
-    def op_error(self, frame: Frame, error: OpError, at: int, operands: Sequence[ir.Expr] = ()) -> Value:
+    def op_error(
+        self, frame: Frame, error: OpError, at: int, operands: Sequence[ir.Expr] = (), name: str = "",
+        values: Sequence[Value] = (), again: Again | None = None,
+    ) -> Value:  # fmt: skip
+        """Report what an operation of that name on ``values`` raised; gives what is known of its result all the same.
+        ``again`` is the operation on other values."""
         place = at
         if error.operand is not None and error.operand < len(operands):
             place = operands[error.operand].at
@@ -180,7 +186,13 @@ class Interpreter:
         if isinstance(error, ShardingError) and error.where is not None and error.where[0] == frame.module:
             place = error.where[1]
         self.report(frame, error.code, place, error.message, error.witness, related)
-        return Unknown("an error was reported here")
+        if again is None:
+            return Unknown("an error was reported here")
+        frame.silent += 1
+        try:
+            return left_over(name, error, values, again)
+        finally:
+            frame.silent -= 1
 
     def context(self, frame: Frame, at: int = -1) -> OpContext:
         def call(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:

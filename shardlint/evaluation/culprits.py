@@ -300,6 +300,26 @@ class Trace:
         lost = (one for one in self._lost(sources) if one.state == "lost")
         return any(Culprit(step, self.before(step)).selects_the_only_one for step in lost)
 
+    def selects(self, sources: Iterable[int]) -> bool:
+        """Whether a value comes from one entry along the sharded dimension of an array, as a program takes it where
+        each device has one: its layer, or its own key."""
+        values = self.many.values
+        for number in self.ancestors(sources):
+            one = values[number]
+            if len(one.sources) != 1:
+                continue
+            (source,) = one.sources
+            if self._is_entry(one.array, values[source].array):
+                return True
+        return False
+
+    def _is_entry(self, made: Array, given: Array) -> bool:
+        relation = None if given.relations is None else given.relations[self.axis]
+        if relation is None or relation.kind != "split" or relation.dim is None:
+            return False
+        others = (*given.dims[: relation.dim], *given.dims[relation.dim + 1 :])
+        return made.dims == others and _has_only_entries_of(given, made)
+
     def is_undone(self, sources: Iterable[int]) -> bool:
         """Whether the program takes a factor out again that a value is off by: divides it by a number."""
         off = set(sources)

@@ -8,11 +8,13 @@ with it. A right program gives the same results. What it means to be each device
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
-from shardlint.evaluation import modules, replicas
+from shardlint.evaluation import modules, replicas, rings
 from shardlint.evaluation.comparison import (
+    STOPPED,
     Difference,
     Incomparable,
     Outcome,
@@ -35,6 +37,8 @@ from shardtypes.semantics.trees import flatten, paths_of
 _OWN = "its results are meant to be each device's own"
 DEVICES = 8  # that a program finds if it asks
 _EXCHANGES = frozenset(f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"})
+MOST_RING_LENGTHS = 8  # numbers that are tried as such
+MOST_TOGETHER = 4  # of which each choice is tried
 MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
 
 
@@ -92,15 +96,20 @@ class Departure:
     def lines(self) -> frozenset[tuple[str, int]]:
         """The lines of what the culprit was computed from, and of what was computed from it on the way to the result,
         by file."""
-        evidence = self.evidence
-        values = evidence.trace.many.values
+        trace = self.evidence.trace
+        values = trace.many.values
         begin = self.culprit.step.value.number
         after = {begin}
-        for number in sorted(evidence.trace.ancestors(evidence.sources)):
-            if not after.isdisjoint(values[number].sources):
+        for number in sorted(trace.ancestors(self.evidence.sources)):
+            is_after = not after.isdisjoint(values[number].sources)
+            if is_after:
                 after.add(number)
-        places = [values[number].key[0] for number in after | evidence.trace.ancestors([begin])]
-        return frozenset((where.path, where.place[0]) for where in places)
+        found = set[tuple[str, int]]()
+        for number in after | trace.ancestors([begin]):
+            where, _, _ = values[number].key
+            line, *_ = where.place
+            found.add((where.path, line))
+        return frozenset(found)
 
     @property
     def is_wrong_alone(self) -> bool:
@@ -111,7 +120,9 @@ class Departure:
         the same, and a partial sum is no layout. And it may give as much as there are devices, so that each has one
         entry.
         """
-        if isinstance(self.difference, Resized) or self.culprit.selects or self.culprit.adds_shards(self.axis):
+        evidence = self.evidence
+        selects = self.culprit.selects or evidence.trace.selects(evidence.sources)
+        if isinstance(self.difference, Resized) or selects or self.culprit.adds_shards(self.axis):
             return False
         given = self.culprit.step.value.given
         if given.counted:
@@ -213,6 +224,8 @@ class _Other:
     outcome: Outcome
     differs: bool
     is_resized: bool = False
+    is_tied: bool = False
+    """Whether the length of a ring that is written in it had to follow."""
 
 
 def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
@@ -225,18 +238,47 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
         outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
         if not _is_changed_alone(axis, declared, outcome):
             continue
+        tied = None
+        if rings.left_out(outcome.machine, axis) != rings.left_out(declared.machine, axis):
+            tied = _with_ring_lengths(program, declared, setting, outcome, axis)
+        setting, outcome = tied or (setting, outcome)
         difference = first_difference(declared, outcome)
         if not outcome.regions:
             reason = outcome.reason or reason
         elif isinstance(difference, Incomparable):
             reason = difference.reason
         elif difference is None or isinstance(difference[1], Difference):
-            return _Other(setting, outcome, difference is not None)
+            return _Other(setting, outcome, difference is not None, is_tied=tied is not None)
         else:
-            resized = resized or _Other(setting, outcome, True, is_resized=True)
+            resized = resized or _Other(setting, outcome, True, is_resized=True, is_tied=tied is not None)
     if resized is None:
         return reason
     return _with_another_number(program, declared, resized, axis) or resized
+
+
+def _with_ring_lengths(
+    program: Program, declared: Outcome, setting: Setting, outcome: Outcome, axis: str
+) -> tuple[Setting, Outcome] | None:
+    """The run in which the fewest numbers stand for the size of the mesh besides so that the permutations along an axis
+    leave out as many devices as they do on its own, if there is one."""
+    size = outcome.sizes[axis]
+    left_out = rings.left_out(declared.machine, axis)
+
+    def run(chosen: Sequence[modules.Where]) -> tuple[Setting, Outcome] | None:
+        tied = _changed(setting, chosen, size)
+        found = program.run(tied.devices, tied.literals, until=differs_from(declared))
+        if found.reason not in ("", STOPPED) or not _is_changed_alone(axis, declared, found):
+            return None
+        return (tied, found) if rings.left_out(found.machine, axis) == left_out else None
+
+    needed = _equal_numbers(declared, axis, setting)
+    if len(needed) > MOST_RING_LENGTHS or run(needed) is None:
+        return None
+    for one in list(needed):
+        fewer = [other for other in needed if other != one]
+        if run(fewer) is not None:
+            needed = fewer
+    return run(needed)
 
 
 def _with_another_number(program: Program, declared: Outcome, resized: _Other, axis: str) -> _Other | None:
@@ -278,8 +320,43 @@ def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
 
 def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> bool:
     """Whether the program agrees with itself if another number in its text stands for the size of the mesh too."""
+    if other.is_tied:
+        return _may_be_meant(program, declared, other, axis)
     runs = _with_numbers(program, declared, other, axis)
     return any(_agrees(declared, outcome, other) for _, outcome in runs)
+
+
+def _may_be_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> bool:
+    """The same of a program in which numbers stand for the size of the mesh already: any others may, together."""
+    size = other.outcome.sizes[axis]
+    places = _equal_numbers(declared, axis, other.setting)
+    if len(places) > MOST_TOGETHER:
+        return True
+    for chosen in _choices(places):
+        setting = _changed(other.setting, chosen, size)
+        outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
+        came_as_far = len(outcome.regions) == len(declared.regions)
+        if came_as_far and _agrees(declared, outcome, other):
+            return True
+    return False
+
+
+def _choices(places: Sequence[modules.Where]) -> Iterator[tuple[modules.Where, ...]]:
+    for count in range(1, len(places) + 1):
+        yield from combinations(places, count)
+
+
+def _equal_numbers(declared: Outcome, axis: str, setting: Setting) -> list[modules.Where]:
+    """Where the size of an axis is written besides in the program."""
+    size = declared.sizes[axis]
+    equal = [where for where, value in declared.written.items() if value == size]
+    return [where for where in equal if where not in setting.literals]
+
+
+def _changed(setting: Setting, places: Sequence[modules.Where], size: int) -> Setting:
+    """The setting in which some numbers stand for another size besides."""
+    changed = dict.fromkeys(places, size)
+    return replace(setting, literals={**setting.literals, **changed})
 
 
 def _with_numbers(program: Program, declared: Outcome, other: _Other, axis: str) -> Iterator[tuple[Setting, Outcome]]:

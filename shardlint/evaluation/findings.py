@@ -13,7 +13,7 @@ from shardlint.evaluation.entries import mapping_functions, trials, without_argu
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where
-from shardlint.evaluation.repairs import repair
+from shardlint.evaluation.repairs import leaves_parts_behind, repair
 from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import departure_text, repair_text, unequal_text
 from shardlint.found import Found, Way
@@ -134,10 +134,14 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
     """What is found about a function by itself, whoever calls it. Nobody need call it with the sizes that were chosen,
     so that nothing is said of what JAX refuses for them. A helper may leave it to its caller to complete a result, but
     not one that all devices have alike."""
-    certain = tuple(one for one in judgement.departures if one.is_wrong_alone and (one.is_alike or not is_helper))
+    certain = tuple(one for one in judgement.departures if _is_certain(one) and (one.is_alike or not is_helper))
     unequal = () if is_helper else tuple(one for one in judgement.unequal if not one.selects)
     refused = () if judgement.refusal is None else (judgement.refusal.message,)
     return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), unequal=unequal, refusal=None)
+
+
+def _is_certain(departure: Departure) -> bool:
+    return departure.is_wrong_alone or leaves_parts_behind(departure)
 
 
 def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:

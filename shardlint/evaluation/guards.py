@@ -68,6 +68,12 @@ def tick(cost: int = 1) -> bool:
     return True
 
 
+def recorder() -> Recorder | None:
+    """What records the values of the evaluation under way, if anything does."""
+    run = _run.get()
+    return None if run is None else run.recorder
+
+
 class Resolver:
     """Attributes of objects by type; ``user`` tells whether a class is the program's own."""
 
@@ -141,7 +147,7 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
         _bounded(name.rstrip("="), left, right)
         return _OPERATORS[name](left, right)
     try:
-        value = _OPERATORS[name](left, right)
+        value = changed(Where(path, place), _OPERATORS[name])(left, right)
     except SizesDiffer as error:
         _blame(error, (left, right))
         raise
@@ -214,7 +220,7 @@ def _changed(run: Run, where: Where, function: Any) -> Any:
 def changed(where: Where, function: Any) -> Any:
     """The function that makes something there instead of one, or itself."""
     run = _run.get()
-    return function if run is None else _changed(run, where, function)
+    return function if run is None or not run.changes else _changed(run, where, function)
 
 
 def _noted_call(

@@ -32,6 +32,8 @@ class Machine:
     """The meshes that were made; their sizes know where they are written, if they are."""
     pmapped: set[str] = field(default_factory=set, compare=False)
     """The axes of ``pmap``: all of them are the devices of the machine."""
+    sent: list[tuple[str, int, tuple[tuple[int, int], ...]]] = field(default_factory=list, compare=False)
+    """What ``ppermute`` was asked for, in order: the axis, its size, and the pairs."""
 
 
 _machine: ContextVar[Machine] = ContextVar("shardlint_machine", default=Machine())  # noqa: B039 - frozen

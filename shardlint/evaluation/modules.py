@@ -21,6 +21,7 @@ from shardlint.evaluation import (
     namespace,
     optimizers,  # noqa: F401
     python,
+    rings,  # noqa: F401
     trees,  # noqa: F401
     unmade,
 )

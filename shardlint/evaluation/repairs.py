@@ -7,12 +7,13 @@ backward rule shows in the norm of the gradients.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import Allowance, Program, compared
 from shardlint.evaluation.departures import DEVICES, Departure, Evidence, differing_results
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.suspects import Repair, suspects
+from shardlint.evaluation.suspects import MOST_RINGS, Repair, rings_to_close, suspects
 
 STEPS = 150_000
 """For all runs with changes, of one departure."""
@@ -37,6 +38,17 @@ def repair(departure: Departure) -> Repair | None:
         if mends and not differing:
             whole = one
     return whole or best
+
+
+def leaves_parts_behind(departure: Departure) -> bool:
+    """Whether what departs is a ring that carries the parts of one value round, and those of another not: were they
+    sent along, no result would depend on the number of devices."""
+    evidence = departure.evidence
+    if evidence.trace.selects(evidence.sources):
+        return False
+    program = replace(evidence.program, allowance=Allowance(STEPS))
+    changes = islice(rings_to_close(departure), MOST_RINGS)
+    return any(_differing(evidence, program, one) == frozenset() for one in changes)
 
 
 def _differing(evidence: Evidence, program: Program, change: Repair) -> frozenset[str] | None:

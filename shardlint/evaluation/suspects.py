@@ -16,6 +16,7 @@ from shardlint.evaluation.culprits import Step, Trace
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Given, Parameter, Recorded, Where
+from shardlint.evaluation.rings import left_behind, sent_along
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.primitives import collectives
@@ -24,6 +25,7 @@ from shardtypes.semantics.trees import map_leaves
 MOST = 16
 """Changes of reductions and permutations that are tried."""
 MOST_OFFSETS = 4
+MOST_RINGS = 10
 MOST_SPECS = 8
 
 _SHORT = {"jax.lax.psum": "lax.psum", "jax.lax.pmean": "lax.pmean"}
@@ -67,10 +69,19 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     led = [trace.many.values[number] for number in sorted(trace.ancestors(evidence.sources), reverse=True)]
     rules = [one for one in led if one.is_of_rule]
     others = [one for one in led if not one.is_of_rule]
+    yield from islice(rings_to_close(departure), MOST_RINGS)
     yield from islice(_each_once(_offsets(departure, others)), MOST_OFFSETS)
     reductions = (*_reductions(trace, rules, axis), *_of_collectives(others, axis), *_reductions(trace, others, axis))
     yield from islice(_each_once(reductions), MOST)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
+
+
+def rings_to_close(departure: Departure) -> Iterator[Repair]:
+    """What stays on its device while the rest goes round a ring, sent along."""
+    evidence, axis = departure.evidence, departure.axis
+    for behind in left_behind(evidence.trace, evidence.sources, axis):
+        text = f"the operand that stays on its device sent round {axis!r} with the others"
+        yield Repair(behind.where, text, function=sent_along(behind, axis))
 
 
 def _at(recorded: Recorded, text: str, function: Any = _same, value: Any = _same) -> Repair:

@@ -28,6 +28,10 @@ REPAIRS = {
     "mean_and_sum": ("lax.pmean here", "grads = jax.tree.map("),
     "local_size": ("lax.pmean here", "total = lax.psum("),
     "sum_of_means": ("lax.pmean here", "mean = lax.psum("),
+    "values_stay": (
+        "the operand that stays on its device sent round 's' with the others",
+        "total = total * shrink[..., None] + jnp.einsum(",
+    ),
     "no_offset": (
         "the offset of the shard (lax.axis_index('rows') times its size) subtracted from ids",
         "inside = ",

@@ -1,0 +1,135 @@
+"""Rings of devices: what ``ppermute`` sends on, and what stays behind while the rest of its block goes round."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from shardlint.evaluation import guards, meshes
+from shardlint.evaluation.outside import provide
+from shardlint.evaluation.recording import Recorded, Recorder, Where
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings import LOWERINGS
+from shardtypes.semantics.lowerings.collectives import size_of
+
+if TYPE_CHECKING:
+    from shardlint.evaluation.culprits import Trace
+
+PERMUTE = "jax.lax.ppermute"
+Pairs: TypeAlias = "tuple[tuple[int, int], ...]"
+
+
+@provide(PERMUTE)
+def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
+    """Send on, and remember which devices are named."""
+    pairs = tuple((int(source), int(target)) for source, target in perm)
+    if isinstance(axis_name, str):
+        meshes.machine().sent.append((axis_name, size_of(axis_name), pairs))
+    return LOWERINGS[PERMUTE](x, axis_name, pairs)
+
+
+def left_out(machine: meshes.Machine, axis: str) -> frozenset[int]:
+    """How many devices along an axis the permutations of a run leave out; negative where they name some that are not
+    there."""
+    found = set[int]()
+    for name, size, pairs in machine.sent:
+        if name != axis:
+            continue
+        last = max(max(pair) for pair in pairs) if pairs else 0
+        if last < size:
+            found.add(size - len(pairs))
+        else:
+            found.add(-1)
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """An operand that stays on its device while others go round: that at a position among the arrays that an expression
+    is computed from."""
+
+    where: Where
+    position: int
+
+
+def left_behind(trace: Trace, sources: frozenset[int], axis: str) -> Iterator[Behind]:
+    """Operands of expressions that are computed in each round of a ring: parts of an array that no device sent on."""
+    values = trace.many.values
+    led = sorted(trace.ancestors(sources))
+    sent = _sent_on(trace.many, led, axis)
+    executions: dict[Where, list[Recorded]] = defaultdict(list)
+    for one in (values[number] for number in led):
+        if one.is_inside and not one.key[0].backward and one.sources:
+            executions[one.key[0]].append(one)
+    if not sent:
+        return
+    for where, found in executions.items():
+        staying = []
+        for one in found:
+            parts = [source for source in one.sources - sent if _is_part(values[source].array, axis)]
+            staying.append(bool(parts))
+        if len(found) > 1 and all(staying):
+            for position in range(len(found[0].sources)):
+                yield Behind(where, position)
+
+
+def _is_part(array: Array, axis: str) -> bool:
+    relation = None if array.relations is None else array.relations[axis]
+    return relation is not None and relation.kind == "split"
+
+
+def _sent_on(recorder: Recorder, numbers: Iterable[int], axis: str) -> set[int]:
+    """The values that were sent on along an axis, or computed from such ones. ``numbers`` are in order."""
+    found = set[int]()
+    for number in numbers:
+        one = recorder.values[number]
+        if _is_sending(one, axis) or not found.isdisjoint(one.sources):
+            found.add(number)
+    return found
+
+
+def _is_sending(one: Recorded, axis: str) -> bool:
+    return getattr(one.what, "qualname", "") == PERMUTE and axis in one.given.names
+
+
+def sent_along(behind: Behind, axis: str) -> Callable[[Any], Any]:
+    """A change of a function: one operand is sent on as often as others were by then."""
+    return lambda function: functools.partial(_with_sent, function, behind.position, axis)
+
+
+def _with_sent(function: Any, position: int, axis: str, /, *args: Any, **options: Any) -> Any:
+    recorder = guards.recorder()
+    places = [i for i, arg in enumerate(args) if isinstance(arg, Array) and arg.sources]
+    if recorder is None or position >= len(places):
+        return function(*args, **options)
+    given = list(args)
+    place = places[position]
+    if _is_part(given[place], axis):
+        given[place] = _sent(given[place], axis, _rounds(recorder, axis))
+    return function(*given, **options)
+
+
+def _rounds(recorder: Recorder, axis: str) -> int:
+    """How often values were sent on along an axis so far."""
+    rounds = 0
+    for one in recorder.values:
+        if _is_sending(one, axis):
+            _, times, _ = one.key
+            rounds = max(rounds, times + 1)
+    return rounds
+
+
+def _sent(array: Array, axis: str, times: int) -> Any:
+    """An array as the last permutation along the axis leaves it, applied so many times."""
+    last: Pairs | None = None
+    for name, _, pairs in meshes.machine().sent:
+        if name == axis:
+            last = pairs
+    if last is None:
+        return array
+    for _ in range(times):
+        array = LOWERINGS[PERMUTE](array, axis, last)
+    return array
